@@ -1,0 +1,101 @@
+//! The hash chain over all decisions, and a ring of the last ones.
+
+use super::record::Record;
+use crate::clock::Stamp;
+
+/// The decision digest and the last records. Always on; costs some nanoseconds a decision.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    digest: u64,
+    ring: Vec<Record>,
+    capacity: usize,
+    /// Where the next record goes once the ring is full.
+    oldest: usize,
+}
+
+impl Journal {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self { digest: 0, ring: Vec::new(), capacity: capacity as usize, oldest: 0 }
+    }
+
+    /// Chains a decision.
+    #[inline]
+    pub(crate) fn append(&mut self, record: Record, now: Stamp) {
+        let record = record.chained(now, self.digest);
+        self.digest = record.digest;
+        if self.ring.len() < self.capacity {
+            self.ring.push(record);
+        } else if let Some(oldest) = self.ring.get_mut(self.oldest) {
+            *oldest = record;
+            self.oldest = if self.oldest + 1 == self.capacity { 0 } else { self.oldest + 1 };
+        }
+    }
+
+    /// The hash chain over all decisions so far.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// The last records, oldest first.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let (newer, older) = self.ring.split_at(self.oldest);
+        [older, newer].concat()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.ring.capacity() * size_of::<Record>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::RecordKind;
+
+    fn touch(node: u64) -> Record {
+        Record::new(RecordKind::Touch, node, 0, 0, 0)
+    }
+
+    #[test]
+    fn keeps_the_last_records_in_order() {
+        let mut journal = Journal::new(3);
+        for seq in 1..=7 {
+            journal.append(touch(seq), Stamp { step: 0, seq });
+        }
+        let nodes: Vec<u64> = journal.records().iter().map(|record| record.node).collect();
+        assert_eq!(nodes, [5, 6, 7]);
+        assert_eq!(journal.records()[2].digest, journal.digest());
+    }
+
+    #[test]
+    fn every_field_is_in_the_digest() {
+        let base = Record::new(RecordKind::Match, 1, 2, 3, 4);
+        let now = Stamp { step: 5, seq: 6 };
+        let variants = [
+            base,
+            Record { node: 9, ..base },
+            Record { a: 9, ..base },
+            Record { b: 9, ..base },
+            Record { content: 9, ..base },
+            Record { kind: RecordKind::Insert, ..base },
+            base.resumed_at(9),
+        ];
+        let mut digests: Vec<u64> = variants.iter().map(|record| record.chained(now, 7).digest).collect();
+        digests.push(base.chained(Stamp { step: 9, ..now }, 7).digest);
+        digests.push(base.chained(Stamp { seq: 9, ..now }, 7).digest);
+        digests.push(base.chained(now, 8).digest);
+        let count = digests.len();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), count);
+    }
+
+    #[test]
+    fn bytes_are_little_endian_words() {
+        let record = Record::new(RecordKind::Insert, 3, 4, 5, 6).resumed_at(0x10).chained(Stamp { step: 1, seq: 2 }, 0);
+        let bytes = record.to_bytes();
+        assert_eq!(bytes[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[16..24], [2, 0x10, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[56..], record.digest.to_le_bytes());
+    }
+}

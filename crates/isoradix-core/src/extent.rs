@@ -1,0 +1,538 @@
+//! Runs of granules for token and slot slabs: who may write where.
+//!
+//! Hands out runs `start..start + len` of one address space that grows at the top. Any part of a run can be
+//! freed on its own, since a split node frees its two halves at different times, so the allocator keeps no
+//! record of runs at all: only of the holes between them.
+//!
+//! - Each hole is an entry of an arena, linked into the bin of its size class. Bins are exact below 64
+//!   granules, then eight to a power of two; a two-level bitmap names the bins that hold something.
+//! - `tags` has one word per granule. It is the hole's id plus one at the first and last granule of a hole and
+//!   zero at all others, so the two neighbours of a freed run are found without a search.
+//!
+//! `alloc` takes a hole of the smallest class in which every hole is large enough; failing that, one of the
+//! first few of the request's own class; failing that, it grows the top, and a hole that ends there becomes
+//! the beginning of the new run. `free` merges with both neighbours at once, so no two holes ever touch.
+//! Both are O(1), and O(granules added) where the top grows. Where a run lies depends on the calls alone.
+
+/// Sizes below this have a bin each.
+const EXACT: u32 = 64;
+
+const BINS: usize = 64 + 26 * 8;
+const WORDS: usize = BINS.div_ceil(64);
+
+/// How many holes of the request's own class are tried before the top grows.
+const TRIES: usize = 8;
+
+/// Granules there can be, so that the end of every run and the tag of every hole fit a `u32`.
+const LIMIT: u32 = u32::MAX - 1;
+
+const NONE: u32 = u32::MAX;
+
+/// A free run; `prev` and `next` are ids of the same bin.
+#[derive(Clone, Copy)]
+struct Hole {
+    start: u32,
+    len: u32,
+    prev: u32,
+    next: u32,
+}
+
+/// An O(1) allocator of runs of granules; see the module's notes.
+pub(crate) struct ExtentAllocator {
+    holes: Vec<Hole>,
+    /// Ids of `holes` that are not in use.
+    spare: Vec<u32>,
+    tags: Vec<u32>,
+    top: u32,
+    used: u32,
+    /// The first hole of each bin.
+    bins: [u32; BINS],
+    /// One bit per bin that holds something.
+    bitmap: [u64; WORDS],
+    /// One bit per word of `bitmap` that is not zero.
+    summary: u32,
+}
+
+/// The bin for holes of `len` granules.
+#[inline]
+fn class_of(len: u64) -> usize {
+    if len < u64::from(EXACT) {
+        return narrow(len);
+    }
+    let power = len.ilog2();
+    let eighth = (len >> (power - 3)) & 7;
+    narrow(u64::from(EXACT) + u64::from(power - 6) * 8 + eighth)
+}
+
+/// The first bin in which every hole has at least `len` granules; it may be past the last one.
+#[inline]
+fn fitting_class_of(len: u32) -> usize {
+    if len < EXACT { len as usize } else { class_of(u64::from(len) + (1 << (len.ilog2() - 3)) - 1) }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a class is below 300")]
+fn narrow(class: u64) -> usize {
+    class as usize
+}
+
+impl ExtentAllocator {
+    /// An allocator that has handed out nothing.
+    pub(crate) fn new() -> Self {
+        Self {
+            holes: Vec::new(),
+            spare: Vec::new(),
+            tags: Vec::new(),
+            top: 0,
+            used: 0,
+            bins: [NONE; BINS],
+            bitmap: [0; WORDS],
+            summary: 0,
+        }
+    }
+
+    /// The start of a run of `len` granules, `len > 0`; `None` if the address space has no room for it.
+    pub(crate) fn alloc(&mut self, len: u32) -> Option<u32> {
+        debug_assert!(len > 0, "an empty run has no place");
+        let start = match self.find(len) {
+            Some(id) => self.carve(id, len),
+            None => self.grow(len)?,
+        };
+        self.used += len;
+        Some(start)
+    }
+
+    /// Gives back `start..start + len`, all of it allocated; it may be a part of a run or span several.
+    pub(crate) fn free(&mut self, start: u32, len: u32) {
+        debug_assert!(self.is_allocated(start, len), "{start}..+{len} is not all allocated");
+        self.used -= len;
+        let left = if start > 0 { self.tags[start as usize - 1] } else { 0 };
+        let right = self.tags.get((start + len) as usize).map_or(0, |&tag| tag);
+        match (left, right) {
+            (0, 0) => self.add(start, len),
+            (left, 0) => self.resize(left - 1, self.holes[left as usize - 1].start, start + len),
+            (0, right) => self.resize(right - 1, start, self.end(right - 1)),
+            (left, right) => {
+                let end = self.end(right - 1);
+                self.drop_hole(right - 1);
+                self.resize(left - 1, self.holes[left as usize - 1].start, end);
+            }
+        }
+    }
+
+    /// Granules ever handed out: every run lies below. Callers size their slabs by it.
+    #[inline]
+    pub(crate) fn top(&self) -> u32 {
+        self.top
+    }
+
+    /// Granules allocated now.
+    #[inline]
+    pub(crate) fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Bytes of the heap this allocator holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let words = self.spare.capacity() + self.tags.capacity();
+        self.holes.capacity() * size_of::<Hole>() + words * size_of::<u32>()
+    }
+
+    /// A hole with at least `len` granules.
+    #[inline]
+    fn find(&self, len: u32) -> Option<u32> {
+        let fitting = fitting_class_of(len);
+        if let Some(class) = self.first_bin_from(fitting) {
+            return Some(self.bins[class]);
+        }
+        let own = class_of(len.into());
+        if own == fitting { None } else { self.bin(own).take(TRIES).find(|&id| self.holes[id as usize].len >= len) }
+    }
+
+    /// The first bin at or after `class` that holds something.
+    #[inline]
+    fn first_bin_from(&self, class: usize) -> Option<usize> {
+        let word = class / 64;
+        let here = self.bitmap.get(word)? & (u64::MAX << (class % 64));
+        if here != 0 {
+            return Some(word * 64 + here.trailing_zeros() as usize);
+        }
+        let later = self.summary & (u32::MAX << (word + 1));
+        if later == 0 {
+            return None;
+        }
+        let word = later.trailing_zeros() as usize;
+        Some(word * 64 + self.bitmap[word].trailing_zeros() as usize)
+    }
+
+    /// The holes of one bin, first to last.
+    fn bin(&self, class: usize) -> impl Iterator<Item = u32> + '_ {
+        let listed = |id: u32| (id != NONE).then_some(id);
+        std::iter::successors(listed(self.bins[class]), move |&id| listed(self.holes[id as usize].next))
+    }
+
+    /// Takes the first `len` granules of a hole that has as many.
+    fn carve(&mut self, id: u32, len: u32) -> u32 {
+        let hole = self.holes[id as usize];
+        if hole.len == len {
+            self.drop_hole(id);
+        } else {
+            self.resize(id, hole.start + len, hole.start + hole.len);
+        }
+        hole.start
+    }
+
+    /// Makes a run that ends at a new top. A hole that ends at the old top becomes its beginning.
+    fn grow(&mut self, len: u32) -> Option<u32> {
+        let last = self.tags.last().map_or(0, |&tag| tag);
+        let start = if last == 0 { self.top } else { self.holes[last as usize - 1].start };
+        if last != 0 && self.top - start >= len {
+            return Some(self.carve(last - 1, len));
+        }
+        let top = start.checked_add(len).filter(|&top| top <= LIMIT)?;
+        if last != 0 {
+            self.drop_hole(last - 1);
+        }
+        self.tags.resize(top as usize, 0);
+        self.top = top;
+        Some(start)
+    }
+
+    fn add(&mut self, start: u32, len: u32) {
+        let hole = Hole { start, len, prev: NONE, next: NONE };
+        let id = if let Some(id) = self.spare.pop() {
+            self.holes[id as usize] = hole;
+            id
+        } else {
+            self.holes.push(hole);
+            last_index(&self.holes)
+        };
+        self.link(id);
+        self.tag(id, id + 1);
+    }
+
+    fn drop_hole(&mut self, id: u32) {
+        self.tag(id, 0);
+        self.unlink(id);
+        self.spare.push(id);
+    }
+
+    /// Moves the ends of a hole. Its bin changes only with its class.
+    fn resize(&mut self, id: u32, start: u32, end: u32) {
+        self.tag(id, 0);
+        let (old, new) = (self.holes[id as usize].len, end - start);
+        if class_of(old.into()) == class_of(new.into()) {
+            (self.holes[id as usize].start, self.holes[id as usize].len) = (start, new);
+        } else {
+            self.unlink(id);
+            (self.holes[id as usize].start, self.holes[id as usize].len) = (start, new);
+            self.link(id);
+        }
+        self.tag(id, id + 1);
+    }
+
+    #[inline]
+    fn tag(&mut self, id: u32, tag: u32) {
+        let Hole { start, len, .. } = self.holes[id as usize];
+        self.tags[start as usize] = tag;
+        self.tags[(start + len - 1) as usize] = tag;
+    }
+
+    #[inline]
+    fn end(&self, id: u32) -> u32 {
+        self.holes[id as usize].start + self.holes[id as usize].len
+    }
+
+    #[inline]
+    fn link(&mut self, id: u32) {
+        let class = class_of(self.holes[id as usize].len.into());
+        let next = std::mem::replace(&mut self.bins[class], id);
+        self.holes[id as usize].prev = NONE;
+        self.holes[id as usize].next = next;
+        if next != NONE {
+            self.holes[next as usize].prev = id;
+            return;
+        }
+        self.bitmap[class / 64] |= 1 << (class % 64);
+        self.summary |= 1 << (class / 64);
+    }
+
+    #[inline]
+    fn unlink(&mut self, id: u32) {
+        let Hole { len, prev, next, .. } = self.holes[id as usize];
+        if next != NONE {
+            self.holes[next as usize].prev = prev;
+        }
+        if prev != NONE {
+            self.holes[prev as usize].next = next;
+            return;
+        }
+        let class = class_of(len.into());
+        self.bins[class] = next;
+        if next == NONE {
+            self.empty_bin(class);
+        }
+    }
+
+    #[inline]
+    fn empty_bin(&mut self, class: usize) {
+        self.bitmap[class / 64] &= !(1 << (class % 64));
+        if self.bitmap[class / 64] == 0 {
+            self.summary &= !(1 << (class / 64));
+        }
+    }
+
+    /// Whether a run lies below the top and no hole reaches into it; a scan, for assertions.
+    fn is_allocated(&self, start: u32, len: u32) -> bool {
+        let Some(end) = start.checked_add(len).filter(|&end| end <= self.top && len > 0) else {
+            return false;
+        };
+        // Inside a hole tags are zero, so its boundary is looked for below, though not all the way down.
+        let below = self.tags[..start as usize].iter().rev().take(1024);
+        let covering = below.copied().find(|&tag| tag != 0);
+        covering.is_none_or(|tag| self.end(tag - 1) <= start)
+            && self.tags[start as usize..end as usize].iter().all(|&tag| tag == 0)
+    }
+}
+
+/// Checking, which walks everything.
+impl ExtentAllocator {
+    /// Every invariant: tags, holes, bins, bitmap and counts say the same.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.check_counts()?;
+        let (holes, free) = self.check_tags()?;
+        if holes + self.spare.len() != self.holes.len() {
+            let (all, spare) = (self.holes.len(), self.spare.len());
+            return Err(format!("extent: {all} hole entries, of them {holes} tagged and {spare} spare"));
+        }
+        if self.used.checked_add(free) != Some(self.top) {
+            return Err(format!("extent: used {} + free {free} is not top {}", self.used, self.top));
+        }
+        let mut listed = 0;
+        for class in 0..BINS {
+            listed += self.check_bin(class)?;
+        }
+        if listed == holes { Ok(()) } else { Err(format!("extent: {holes} holes are tagged, {listed} are in bins")) }
+    }
+
+    fn check_counts(&self) -> Result<(), String> {
+        if self.tags.len() != self.top as usize {
+            return Err(format!("extent: {} tags for top {}", self.tags.len(), self.top));
+        }
+        for (word, &bits) in self.bitmap.iter().enumerate() {
+            if (bits != 0) != (self.summary >> word & 1 == 1) {
+                return Err(format!("extent: summary {:b} but word {word} is {bits:b}", self.summary));
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks the granules; returns the number of holes and of free granules.
+    fn check_tags(&self) -> Result<(usize, u32), String> {
+        let (mut at, mut holes, mut free, mut after_hole) = (0, 0, 0, false);
+        while at < self.top {
+            let tag = self.tags[at as usize];
+            if tag == 0 {
+                (at, after_hole) = (at + 1, false);
+                continue;
+            }
+            let len = self.check_hole(at, tag - 1)?;
+            if after_hole {
+                return Err(format!("extent: two holes touch at {at}"));
+            }
+            (at, holes, free, after_hole) = (at + len, holes + 1, free + len, true);
+        }
+        Ok((holes, free))
+    }
+
+    /// A hole that is tagged to begin at `at`; returns its length.
+    fn check_hole(&self, at: u32, id: u32) -> Result<u32, String> {
+        let Some(&Hole { start, len, .. }) = self.holes.get(id as usize) else {
+            return Err(format!("extent: granule {at} names hole {id}, which has no entry"));
+        };
+        let tags = self.tags.get(at as usize..(at as usize + len as usize)).unwrap_or_default();
+        let Some((&last, before)) = tags.split_last() else {
+            return Err(format!("extent: hole {id} at {at} has length {len} and top is {}", self.top));
+        };
+        let inside = before.get(1..).unwrap_or_default();
+        if start != at || last != id + 1 || inside.iter().any(|&tag| tag != 0) {
+            return Err(format!("extent: hole {id} is {start}..+{len}, but its tags at {at} do not say so"));
+        }
+        Ok(len)
+    }
+
+    /// One bin: order of its links, class of its holes and its bit; returns how many holes it has.
+    fn check_bin(&self, class: usize) -> Result<usize, String> {
+        let (mut prev, mut count) = (NONE, 0);
+        for id in self.bin(class) {
+            let hole = self.holes[id as usize];
+            if hole.prev != prev || class_of(hole.len.into()) != class {
+                return Err(format!("extent: bin {class} lists hole {id} of length {}, prev {}", hole.len, hole.prev));
+            }
+            (prev, count) = (id, count + 1);
+        }
+        let bit = self.bitmap[class / 64] >> (class % 64) & 1 == 1;
+        if bit == (count > 0) { Ok(count) } else { Err(format!("extent: bin {class} has {count} holes, bit {bit}")) }
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "holes do not touch, so there are fewer than granules")]
+fn last_index(holes: &[Hole]) -> u32 {
+    holes.len() as u32 - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct SplitMix64(u64);
+
+    impl SplitMix64 {
+        fn below(&mut self, limit: u32) -> u32 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            u32::try_from((z ^ (z >> 31)) % u64::from(limit)).unwrap()
+        }
+    }
+
+    /// Owners of granules, kept one by one.
+    struct Model {
+        owned: Vec<bool>,
+        runs: Vec<(u32, u32)>,
+    }
+
+    impl Model {
+        fn set(&mut self, start: u32, len: u32, owned: bool) {
+            let end = (start + len) as usize;
+            self.owned.resize(self.owned.len().max(end), false);
+            for granule in &mut self.owned[start as usize..end] {
+                assert_ne!(std::mem::replace(granule, owned), owned, "in {start}..+{len}");
+            }
+        }
+
+        fn longest_gap(&self) -> usize {
+            self.owned.split(|&owned| owned).map(<[bool]>::len).max().unwrap_or(0)
+        }
+
+        /// Takes a whole run out, or the part of it that lies on one side of a cut.
+        fn take_some(&mut self, random: &mut SplitMix64) -> Option<(u32, u32)> {
+            if self.runs.is_empty() {
+                return None;
+            }
+            let at = random.below(u32::try_from(self.runs.len()).unwrap()) as usize;
+            let (start, len) = self.runs.swap_remove(at);
+            let cut = if random.below(2) == 0 { 0 } else { random.below(len) };
+            if cut == 0 {
+                return Some((start, len));
+            }
+            let halves = [(start, cut), (start + cut, len - cut)];
+            let freed = random.below(2) as usize;
+            self.runs.push(halves[1 - freed]);
+            Some(halves[freed])
+        }
+    }
+
+    fn run_random_calls(seed: u64, longest: u32, target: u32, calls: u32) -> ExtentAllocator {
+        let (mut extents, mut random) = (ExtentAllocator::new(), SplitMix64(seed));
+        let mut model = Model { owned: Vec::new(), runs: Vec::new() };
+        for _ in 0..calls {
+            if extents.used() < random.below(2 * target) {
+                let bound = 1 + random.below(longest);
+                let len = 1 + random.below(bound);
+                let (gap, top) = (model.longest_gap(), extents.top());
+                let start = extents.alloc(len).unwrap();
+                assert!(
+                    extents.top() == top || len >= EXACT || gap < len as usize,
+                    "grew with a gap of {gap} for {len}"
+                );
+                model.set(start, len, true);
+                model.runs.push((start, len));
+            } else if let Some((start, len)) = model.take_some(&mut random) {
+                extents.free(start, len);
+                model.set(start, len, false);
+            }
+            extents.check().unwrap();
+            assert_eq!(extents.top() as usize, model.owned.len());
+            assert_eq!(extents.used() as usize, model.owned.iter().filter(|&&owned| owned).count());
+        }
+        extents
+    }
+
+    #[test]
+    fn behaves_as_an_array_of_owners() {
+        run_random_calls(1, 3, 20, 3_000);
+        run_random_calls(2, 40, 200, 3_000);
+        run_random_calls(3, 300, 2_000, 2_000);
+        let extents = run_random_calls(4, 1_500, 6_000, 1_000);
+        assert!(extents.top() < 3 * 6_000, "top {} for about 6000 used", extents.top());
+    }
+
+    #[test]
+    fn classes_are_ordered_and_the_fitting_class_fits() {
+        let mut random = SplitMix64(5);
+        let sizes = (1..5_000).chain((0..5_000).map(|_| 1 + (random.below(LIMIT) >> random.below(31))));
+        for len in sizes.chain([LIMIT, u32::MAX]) {
+            let own = class_of(len.into());
+            assert!(own < BINS && class_of(u64::from(len) - 1) <= own);
+            let fitting = fitting_class_of(len);
+            assert!(fitting == own || fitting == own + 1, "{len}: {own} {fitting}");
+            assert!(
+                fitting == own + 1 || class_of(u64::from(len) - 1) < own || len == 1,
+                "{len} is not the least of {own}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_topmost_hole_is_the_beginning_of_what_grows() {
+        let mut extents = ExtentAllocator::new();
+        assert_eq!((extents.alloc(10), extents.alloc(20)), (Some(0), Some(10)));
+        extents.free(15, 15);
+        assert_eq!((extents.top(), extents.used()), (30, 15));
+        assert_eq!(extents.alloc(40), Some(15));
+        assert_eq!((extents.top(), extents.used()), (55, 55));
+        extents.check().unwrap();
+        extents.free(0, 55);
+        assert_eq!((extents.alloc(55), extents.top()), (Some(0), 55));
+    }
+
+    #[test]
+    fn the_address_space_ends() {
+        let mut extents = ExtentAllocator::new();
+        assert_eq!(extents.alloc(u32::MAX), None);
+        assert_eq!(extents.alloc(10), Some(0));
+        assert_eq!(extents.alloc(LIMIT - 9), None);
+        extents.free(4, 6);
+        assert_eq!(extents.alloc(LIMIT - 3), None);
+        assert_eq!((extents.top(), extents.used()), (10, 4));
+        extents.check().unwrap();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_granule_inside_a_hole_is_not_allocated() {
+        let mut extents = ExtentAllocator::new();
+        extents.alloc(10);
+        extents.free(2, 6);
+        let allocated: Vec<bool> = (0..=10).map(|at| extents.is_allocated(at, 1)).collect();
+        assert_eq!(allocated, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|at| at < 2 || at == 8 || at == 9));
+    }
+
+    #[test]
+    fn check_reports_what_does_not_agree() {
+        let mut extents = ExtentAllocator::new();
+        extents.alloc(10);
+        extents.free(2, 3);
+        extents.used += 1;
+        assert_eq!(extents.check().unwrap_err(), "extent: used 8 + free 3 is not top 10");
+        extents.used -= 1;
+        extents.tags[4] = 0;
+        assert_eq!(extents.check().unwrap_err(), "extent: hole 0 is 2..+3, but its tags at 2 do not say so");
+        extents.tags[4] = 1;
+        extents.bitmap[0] = 0;
+        assert!(extents.check().unwrap_err().starts_with("extent: summary 1 but word 0"));
+    }
+}

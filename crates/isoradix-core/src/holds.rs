@@ -1,0 +1,106 @@
+//! Receipts for locks and pins: each is given back exactly once.
+
+use crate::error::Error;
+use crate::node::NodeId;
+use crate::tree::Hold;
+
+/// Bit that tells a receipt from a node handle.
+const RECEIPT: u64 = 1 << 62;
+/// Bit that tells a pin's receipt from a lock's.
+const PIN: u64 = 1 << 61;
+const GENERATION_MASK: u32 = (1 << 29) - 1;
+
+/// Proof of one `lock`, to be given back to `unlock` once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockReceipt(u64);
+
+/// Proof of one `pin`, to be given back to `unpin` once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PinReceipt(u64);
+
+macro_rules! receipt_bits {
+    ($receipt:ident) => {
+        impl $receipt {
+            /// The receipt with these bits.
+            #[must_use]
+            pub fn from_bits(bits: u64) -> Self {
+                Self(bits)
+            }
+
+            /// The receipt's bits, below 2^63.
+            #[must_use]
+            pub fn to_bits(self) -> u64 {
+                self.0
+            }
+        }
+    };
+}
+receipt_bits!(LockReceipt);
+receipt_bits!(PinReceipt);
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    node: NodeId,
+    generation: u32,
+    outstanding: Option<Hold>,
+}
+
+/// All receipts that are out.
+#[derive(Debug, Default)]
+pub(crate) struct HoldTable {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+fn bits(hold: Hold, generation: u32, index: u32) -> u64 {
+    let pin = if hold == Hold::Pin { PIN } else { 0 };
+    RECEIPT | pin | u64::from(generation) << 32 | u64::from(index)
+}
+
+impl HoldTable {
+    /// A new receipt's bits.
+    #[inline]
+    pub(crate) fn give(&mut self, node: NodeId, hold: Hold) -> Result<u64, Error> {
+        if let Some(index) = self.free.pop() {
+            let entry = &mut self.entries[index as usize];
+            (entry.node, entry.outstanding) = (node, Some(hold));
+            return Ok(bits(hold, entry.generation, index));
+        }
+        let limit = u64::from(u32::MAX);
+        let full = |_| Error::Capacity { what: "outstanding receipts", limit };
+        let index = u32::try_from(self.entries.len()).map_err(full)?;
+        self.entries.push(Entry { node, generation: 1, outstanding: Some(hold) });
+        Ok(bits(hold, 1, index))
+    }
+
+    /// Takes a receipt back and gives the node that it holds.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // the low half
+    pub(crate) fn take(&mut self, receipt: u64, hold: Hold) -> Result<NodeId, Error> {
+        let index = receipt as u32;
+        match self.entries.get_mut(index as usize) {
+            Some(entry) if entry.outstanding == Some(hold) && receipt == bits(hold, entry.generation, index) => {
+                entry.outstanding = None;
+                entry.generation = (entry.generation + 1) & GENERATION_MASK;
+                self.free.push(index);
+                Ok(entry.node)
+            }
+            _ => Err(Error::Receipt { receipt, kind: if hold == Hold::Pin { "pin" } else { "lock" } }),
+        }
+    }
+
+    /// Ends every receipt.
+    pub(crate) fn clear(&mut self) {
+        for (index, entry) in (0..).zip(&mut self.entries) {
+            if entry.outstanding.take().is_some() {
+                entry.generation = (entry.generation + 1) & GENERATION_MASK;
+                self.free.push(index);
+            }
+        }
+    }
+
+    /// The nodes of all receipts that are out.
+    pub(crate) fn outstanding(&self) -> impl Iterator<Item = (NodeId, Hold)> + '_ {
+        self.entries.iter().filter_map(|entry| entry.outstanding.map(|hold| (entry.node, hold)))
+    }
+}

@@ -1,0 +1,46 @@
+//! The deterministic state machines of isoradix.
+//!
+//! A prefix cache for LLM serving is a radix tree over tokens. Every rank of a deployment holds one of its own, and they stay
+//! equal only if equal calls give equal decisions. So this crate holds no I/O, no wall clock, no thread, no randomness and no
+//! hash order; every order is total, every integer in state has a stated width, and every decision leaves a record.
+//!
+//! Start at [`PrefixCache`]. Layers, each importing only from those before it:
+//!
+//! 1. `hash`, `ints`, `clock`, `namespace`, `sha256`: values
+//! 2. `node`, `edges`, `extent`, `runs`: storage
+//! 3. `tree`: structure, sizes, invariants
+//! 4. `order`: which node is evicted next
+//! 5. `holds`, `evidence`, `events`, `pool`: receipts, records, KV events, device slots
+//! 6. `cache`: the verbs
+#![forbid(unsafe_code)]
+
+mod accounting;
+mod cache;
+mod clock;
+mod edges;
+mod error;
+mod events;
+mod evidence;
+mod extent;
+mod hash;
+mod holds;
+mod ints;
+mod namespace;
+mod node;
+mod order;
+mod pool;
+mod runs;
+mod sha256;
+mod tree;
+
+pub use cache::{Config, Insert, Match, NodeInfo, PAGE_SIZE_MAX, PrefixCache, Resume, Sizes};
+pub use clock::{LogicalClock, Stamp};
+pub use error::{Error, ErrorKind};
+pub use events::KvEvent;
+pub use evidence::{Record, RecordKind};
+pub use holds::{LockReceipt, PinReceipt};
+pub use ints::Ints;
+pub use namespace::Namespace;
+pub use node::NodeHandle;
+pub use order::{Builtin, Eviction, NodeFacts, Policy, PolicyFailure, PolicyKey};
+pub use pool::SlotPool;

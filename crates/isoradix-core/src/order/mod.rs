@@ -1,0 +1,143 @@
+//! Which node is evicted next.
+//!
+//! Orders are total: (policy key, node sequence number). No address, hash order or wall clock takes part. LRU has a list
+//! of its own that costs the same at any size; every other policy ranks the evictable leaves in a heap, O(log n) a change.
+
+mod builtin;
+mod heap;
+mod keyed;
+mod lru;
+mod lru_order;
+mod policy;
+
+pub use builtin::Builtin;
+pub use policy::{NodeFacts, Policy, PolicyFailure, PolicyKey};
+
+use crate::error::Error;
+use crate::node::{Node, NodeId};
+use crate::tree::Tree;
+use keyed::KeyedOrder;
+use lru_order::LruOrder;
+
+/// How victims are chosen.
+pub enum Eviction {
+    /// Least recently used, by the list that costs the same at any size of the tree.
+    Lru,
+    /// The evictable leaf with the smallest key goes first.
+    Keyed(Box<dyn Policy>),
+}
+
+impl Eviction {
+    /// The built-in policy of that name, for example `lru`, `slru:3` or `tlru:4096,512`.
+    ///
+    /// # Errors
+    /// An unknown name, or arguments that do not fit it.
+    pub fn parse(spec: &str) -> Result<Self, Error> {
+        if spec == "lru" {
+            return Ok(Self::Lru);
+        }
+        Ok(Self::Keyed(Box::new(Builtin::parse(spec)?)))
+    }
+
+    /// The policy's name with its arguments.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Lru => "lru".to_owned(),
+            Self::Keyed(policy) => policy.name(),
+        }
+    }
+}
+
+/// The order in which nodes leave.
+pub(crate) enum Order {
+    Lru(LruOrder),
+    Keyed(KeyedOrder),
+}
+
+impl Order {
+    pub(crate) fn new(eviction: Eviction) -> Self {
+        match eviction {
+            Eviction::Lru => Self::Lru(LruOrder::new()),
+            Eviction::Keyed(policy) => Self::Keyed(KeyedOrder::new(policy)),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Lru(_) => Eviction::Lru.name(),
+            Self::Keyed(order) => order.policy_name(),
+        }
+    }
+
+    /// A node got a new stamp. Called for each node of a path, deepest first.
+    #[inline]
+    pub(crate) fn stamped(&mut self, node: &mut Node, id: NodeId) {
+        if let Self::Lru(order) = self {
+            order.stamped(node, id);
+        }
+    }
+
+    /// A node is held no more.
+    #[inline]
+    pub(crate) fn unheld(&mut self, node: &mut Node, id: NodeId) {
+        if let Self::Lru(order) = self {
+            order.unheld(node, id);
+        }
+    }
+
+    /// Facts of a node changed that may rank it: stamp, hits, priority, length, holds or children.
+    #[inline]
+    pub(crate) fn changed(&mut self, tree: &Tree, id: NodeId) {
+        if let Self::Keyed(order) = self {
+            order.changed(tree, id);
+        }
+    }
+
+    /// A node leaves the tree by another way than eviction.
+    pub(crate) fn forget(&mut self, id: NodeId) {
+        match self {
+            Self::Lru(order) => order.forget(id),
+            Self::Keyed(order) => order.forget(id),
+        }
+    }
+
+    /// Makes sure that every evictable leaf is ranked; a policy that fails is an error, and nothing changes.
+    pub(crate) fn settle(&mut self, tree: &Tree) -> Result<(), Error> {
+        match self {
+            Self::Lru(_) => Ok(()),
+            Self::Keyed(order) => order.settle(tree),
+        }
+    }
+
+    /// Takes the next victim out of the order.
+    #[inline]
+    pub(crate) fn pop(&mut self, tree: &mut Tree) -> Option<NodeId> {
+        match self {
+            Self::Lru(order) => order.pop(tree),
+            Self::Keyed(order) => order.pop(),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Self::Lru(order) => order.clear(),
+            Self::Keyed(order) => order.clear(),
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Lru(order) => order.memory_bytes(),
+            Self::Keyed(order) => order.memory_bytes(),
+        }
+    }
+
+    /// Checks the order against the tree.
+    pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
+        match self {
+            Self::Lru(order) => order.check(tree),
+            Self::Keyed(order) => order.check(tree),
+        }
+    }
+}
