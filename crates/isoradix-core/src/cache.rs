@@ -183,8 +183,8 @@ impl PrefixCache {
 
     /// The longest cached prefix of `key`, in whole pages.
     ///
-    /// Splits the node in which the match ends, and stamps every node on the matched path, deepest first. With `resume`
-    /// the comparison starts there; what lies above is stamped, but neither compared nor checked again.
+    /// Splits the node in which the match ends, and stamps every node that the walk came to, deepest first; both halves of a
+    /// split node are among them. With `resume` the comparison starts there; what lies above is stamped, but neither compared nor checked again.
     ///
     /// # Errors
     /// Tokens out of range; a resume point that is stale or does not fit the key.
@@ -499,10 +499,15 @@ impl PrefixCache {
     }
 
     /// The node at the end of a walk; splits the one that matched in part.
+    ///
+    /// The part that did not match is stamped too: the walk has been there. It is stamped first, so it stays the older.
     #[inline]
     fn land(&mut self, descent: Descent) -> NodeId {
         let Some((child, pages)) = descent.partial else { return descent.node };
         let head = self.tree.split(child, pages);
+        let tail = &mut self.tree.nodes[child];
+        tail.access = self.clock.tick();
+        self.order.stamped(tail, child);
         if let Some(events) = &mut self.events {
             events.split(&self.tree, head, child);
         }
