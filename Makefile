@@ -1,0 +1,101 @@
+# `make demo` and `make test` do all of their own set-up; `make help` lists the rest.
+
+VENV ?= .venv
+PYTHON ?=
+TORCH ?= yes
+FUZZ_SECONDS ?= 60
+TRACE ?=
+WORKLOAD ?= chat
+REQUESTS ?= 10000
+SEED ?= 1
+PAGE_SIZE ?= 64
+CAPACITY ?= $(if $(TRACE),4M,500k)
+REPORT ?= out/demo.html
+PYTEST_ARGS ?= -n auto
+
+export PYTHON
+STAMPS := $(VENV)/.stamps
+BIN := $(VENV)/bin
+RUST_SOURCES := $(shell find crates -path '*/target' -prune -o \( -name '*.rs' -o -name Cargo.toml -o -name build.rs \) -print)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-rust test-python test-peers lint format wheel bench bench-peers fuzz clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMPS)/extension ## replay a built-in workload (or TRACE=path) and write an HTML report to out/demo.html
+	@mkdir -p "$(dir $(REPORT))"
+ifeq ($(TRACE),)
+	$(BIN)/isoradix replay --workload $(WORKLOAD) --requests $(REQUESTS) --seed $(SEED) \
+		--page-size $(PAGE_SIZE) --capacity $(CAPACITY) --report "$(REPORT)"
+else
+	$(BIN)/isoradix replay "$(TRACE)" --page-size $(PAGE_SIZE) --capacity $(CAPACITY) --report "$(REPORT)"
+endif
+
+test: test-rust test-python ## every test of the core and of the Python package
+
+test-rust: ## the core's tests (with cargo-nextest where it is installed)
+	@tools/setup.sh rust $(VENV)
+	tools/test-rust.sh
+
+test-python: $(STAMPS)/extension $(STAMPS)/test $(if $(filter no,$(TORCH)),,$(STAMPS)/torch) dist/.stamp ## the Python package's tests, the wheel's among them
+	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+
+test-peers: $(STAMPS)/extension ## the same decisions as SGLang's own caches (installs SGLang into .venv-peers)
+	benches/peers/run.sh test
+
+lint: $(STAMPS)/extension $(STAMPS)/lint ## formatting, clippy, ruff, mypy and the stubs against the module
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/stubtest isoradix._isoradix
+
+format: $(STAMPS)/lint ## rewrite the sources the way lint wants them
+	cargo fmt --all
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+wheel: dist/.stamp ## build the abi3 wheel into dist/
+
+bench: $(STAMPS)/extension $(STAMPS)/bench ## criterion for the core, pytest-benchmark for the Python package
+	cargo bench --package isoradix-core
+	$(BIN)/python -m pytest benches --benchmark-only
+
+bench-peers: $(STAMPS)/extension ## isoradix and SGLang's caches in one run, written to benches/RESULTS.md
+	benches/peers/run.sh bench
+
+fuzz: ## a minute of random operation sequences
+	@tools/setup.sh rust $(VENV)
+	cargo run --release --package isoradix-core --example fuzz_operations -- --seconds $(FUZZ_SECONDS) --seed $(SEED)
+
+clean: ## remove everything that make has made
+	cargo clean
+	rm -rf $(VENV) .venv-peers dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find python tests benches -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/isoradix/*.so
+
+# Set-up. A stamp is newer than all that it was made from, so a second run does nothing.
+
+$(STAMPS)/venv: tools/setup.sh
+	@tools/setup.sh venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/build $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench: pyproject.toml $(STAMPS)/venv
+	@tools/setup.sh install $(VENV) "the $(@F) tools" --group $(@F)
+	@touch $@
+
+$(STAMPS)/torch: $(STAMPS)/venv
+	@tools/setup.sh torch $(VENV)
+	@touch $@
+
+$(STAMPS)/extension: $(RUST_SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/build
+	@tools/setup.sh extension $(VENV)
+	@touch $@
+
+dist/.stamp: $(RUST_SOURCES) Cargo.toml Cargo.lock pyproject.toml README.md LICENSE $(shell find python -name '*.py*' -not -path '*/__pycache__/*') | $(STAMPS)/build
+	@tools/setup.sh wheel $(VENV)
+	@touch $@

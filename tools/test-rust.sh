@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The core's tests. The binding is left out: an extension module does not link outside of Python, and is tested from there.
+set -eu
+if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --workspace --exclude isoradix-py "$@"
+    cargo test --quiet --workspace --exclude isoradix-py --doc
+else
+    cargo test --workspace --exclude isoradix-py "$@"
+fi
