@@ -1,0 +1,124 @@
+//! The one way into a core object: its lock, the fork check, and the wall that stops panics.
+//!
+//! A thread that finds the lock taken waits for it *without* holding the GIL, so the owner can always get on. The owner
+//! holds the GIL all through a short call and gives it up in a long one. While the core runs no Python object is made
+//! and no Python code is called, except by a user's key function; a call from there back into its own cache would
+//! wait for itself, and is refused.
+
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+
+use crate::errors::{self, Class};
+use crate::fork;
+use crate::policy::KeyFunction;
+
+/// A core object that any thread of the process that made it may use.
+pub(crate) struct Guarded<T> {
+    value: ManuallyDrop<Mutex<T>>,
+    born: u64,
+    /// Its name in messages.
+    what: &'static str,
+}
+
+impl<T: Send> Guarded<T> {
+    pub(crate) fn new(what: &'static str, value: T) -> Self {
+        Self { value: ManuallyDrop::new(Mutex::new(value)), born: fork::generation(), what }
+    }
+
+    /// Runs `work` on the object. `caller` is the key function that may be running inside the object already.
+    #[inline]
+    pub(crate) fn enter<R>(
+        &self,
+        py: Python<'_>,
+        caller: Option<&KeyFunction>,
+        work: impl FnOnce(&mut T) -> R,
+    ) -> PyResult<R> {
+        let mut value = self.lock(py, caller)?;
+        // The guard moves in, so that a panic poisons the lock: a half-done state is never seen again.
+        catch_unwind(AssertUnwindSafe(move || work(&mut value))).map_err(|_| self.broken(py))
+    }
+
+    /// As [`Self::enter`], without the GIL while `work` runs.
+    pub(crate) fn enter_detached<R: Send>(
+        &self,
+        py: Python<'_>,
+        caller: Option<&KeyFunction>,
+        work: impl FnOnce(&mut T) -> R + Send,
+    ) -> PyResult<R> {
+        self.enter(py, caller, |value| py.detach(|| work(value)))
+    }
+
+    #[inline]
+    fn lock(&self, py: Python<'_>, caller: Option<&KeyFunction>) -> PyResult<MutexGuard<'_, T>> {
+        if fork::generation() != self.born {
+            return Err(self.forked(py));
+        }
+        match self.value.try_lock() {
+            Ok(value) => Ok(value),
+            Err(TryLockError::Poisoned(_)) => Err(self.broken(py)),
+            Err(TryLockError::WouldBlock) => self.wait(py, caller),
+        }
+    }
+
+    #[cold]
+    fn wait(&self, py: Python<'_>, caller: Option<&KeyFunction>) -> PyResult<MutexGuard<'_, T>> {
+        if caller.is_some_and(KeyFunction::runs_on_this_thread) {
+            return Err(self.reentered(py));
+        }
+        self.value.lock_py_attached(py).map_err(|_| self.broken(py))
+    }
+
+    #[cold]
+    fn forked(&self, py: Python<'_>) -> PyErr {
+        let what = self.what;
+        errors::new(
+            py,
+            Class::ConcurrentUse,
+            format!(
+                "this {what} was made before a fork and cannot be used in the child process\n\
+                 hint: make the {what} in the process that uses it, or start workers with the spawn method"
+            ),
+        )
+    }
+
+    #[cold]
+    fn reentered(&self, py: Python<'_>) -> PyErr {
+        let what = self.what;
+        errors::new(
+            py,
+            Class::ConcurrentUse,
+            format!(
+                "this {what} was entered again from its own key function\n\
+                 hint: a key function computes its key from the facts it is given and calls nothing on the {what}"
+            ),
+        )
+    }
+
+    #[cold]
+    fn broken(&self, py: Python<'_>) -> PyErr {
+        let what = self.what;
+        errors::new(
+            py,
+            Class::Invariant,
+            format!(
+                "this {what} failed inside an earlier or this call and cannot be used any more\n\
+                 hint: this is a defect of isoradix; report it with the panic message on stderr, and make a new {what}"
+            ),
+        )
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        // In a forked child another thread of the parent may have been half-way through a change when the memory was
+        // copied: it is left alone. Else the value is dropped here, once.
+        if fork::generation() == self.born {
+            // SAFETY: `drop` runs once, and nothing uses the value after it.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}

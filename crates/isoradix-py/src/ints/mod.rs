@@ -1,0 +1,130 @@
+//! Keys and slots on their way in: borrowed where they lie, copied only out of lists and tuples.
+//!
+//! Accepted are lists and tuples of int, numpy arrays of int32, uint32 and int64, anything with a buffer of these
+//! (`array.array`, `memoryview`), and torch tensors on the CPU, which torch shows as numpy arrays without copying.
+//! One-dimensional, contiguous, aligned, in native byte order. Read-only memory is fine: nothing is written.
+
+mod array;
+mod buffer;
+mod list;
+mod tensor;
+
+use isoradix_core::Ints;
+use numpy::PyUntypedArray;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::errors::{self, describe};
+
+/// What a sequence of integers is for; it names the sequence and its items in messages.
+pub(crate) struct Role {
+    /// The argument.
+    name: &'static str,
+    /// One of its items.
+    item: &'static str,
+    /// The largest item.
+    max: u32,
+}
+
+/// Tokens.
+pub(crate) const KEY: Role = Role { name: "key", item: "token", max: u32::MAX };
+/// Device slots.
+pub(crate) const SLOTS: Role = Role { name: "slots", item: "slot", max: i32::MAX.cast_unsigned() };
+
+/// Keeps what a borrowed sequence needs to stay readable: nothing, a buffer view, a temporary array or a copy.
+#[derive(Default)]
+pub(crate) struct Hold<'py> {
+    view: buffer::View,
+    array: Option<Bound<'py, PyUntypedArray>>,
+    copy: Vec<i64>,
+}
+
+impl<'py> Hold<'py> {
+    /// Borrows the integers of `given`. A `Hold` reads once.
+    #[inline]
+    pub(crate) fn read<'a>(&'a mut self, given: &'a Bound<'py, PyAny>, role: &Role) -> PyResult<Ints<'a>> {
+        // The order is that of likelihood in an engine, and each test costs a few nanoseconds at most.
+        if let Ok(array) = given.cast::<PyUntypedArray>() {
+            return array::borrow(array, role);
+        }
+        if let Ok(list) = given.cast::<PyList>() {
+            list::copy(list, &mut self.copy, role)?;
+            return Ok(Ints::I64(&self.copy));
+        }
+        self.read_rare(given, role)
+    }
+
+    fn read_rare<'a>(&'a mut self, given: &'a Bound<'py, PyAny>, role: &Role) -> PyResult<Ints<'a>> {
+        if buffer::has(given) {
+            return self.view.borrow(given, role);
+        }
+        if let Ok(tuple) = given.cast::<PyTuple>() {
+            list::copy_tuple(tuple, &mut self.copy, role)?;
+            return Ok(Ints::I64(&self.copy));
+        }
+        match tensor::as_array(given, role)? {
+            Some(array) => array::borrow(self.array.insert(array), role),
+            None => Err(refuse_type(given, role)),
+        }
+    }
+}
+
+#[cold]
+fn refuse_type(given: &Bound<'_, PyAny>, role: &Role) -> PyErr {
+    let name = role.name;
+    errors::input_type(
+        given.py(),
+        format!(
+            "{name} is {}; accepted are a list or tuple of int, an array.array, a numpy array or a CPU torch tensor \
+             of int32, uint32 or int64\n\
+             hint: pass list({name}) or numpy.asarray({name}, dtype=numpy.int64)",
+            describe(given)
+        ),
+    )
+}
+
+#[cold]
+fn refuse_dtype(py: Python<'_>, role: &Role, dtype: &str) -> PyErr {
+    let name = role.name;
+    errors::input_type(
+        py,
+        format!(
+            "{name} has items of type {dtype}; accepted are int32, uint32 and int64\n\
+             hint: convert it once, e.g. {name}.astype(numpy.int64), where the values are integers"
+        ),
+    )
+}
+
+#[cold]
+fn refuse_byte_order(py: Python<'_>, role: &Role, dtype: &str) -> PyErr {
+    let name = role.name;
+    errors::input_type(
+        py,
+        format!(
+            "{name} has items of type {dtype}, which is not the byte order of this machine\n\
+             hint: convert it once, e.g. {name}.astype(numpy.int64)"
+        ),
+    )
+}
+
+#[cold]
+fn refuse_dimensions(py: Python<'_>, role: &Role, dimensions: usize) -> PyErr {
+    let name = role.name;
+    errors::input_type(
+        py,
+        format!(
+            "{name} has {dimensions} dimensions, accepted is 1\nhint: pass one sequence a call, e.g. {name}.reshape(-1)"
+        ),
+    )
+}
+
+#[cold]
+fn refuse_layout(py: Python<'_>, role: &Role, fault: &str) -> PyErr {
+    let name = role.name;
+    errors::input_type(
+        py,
+        format!(
+            "{name} is not {fault} in memory\nhint: pass a contiguous copy, e.g. numpy.array({name}) or {name}.contiguous()"
+        ),
+    )
+}

@@ -1,0 +1,168 @@
+//! Single integers: counts, node handles, receipts, priorities.
+//!
+//! Read by hand, so that a wrong one gives an error of ours that names the argument, its value and its range.
+
+use isoradix_core::{LockReceipt, NodeHandle, PAGE_SIZE_MAX, PinReceipt};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::errors::{self, Class, describe};
+
+/// An integer argument: its name and range.
+pub(crate) struct Scalar {
+    name: &'static str,
+    min: u64,
+    max: u64,
+    hint: &'static str,
+}
+
+const fn any(name: &'static str, hint: &'static str) -> Scalar {
+    Scalar { name, min: 0, max: u64::MAX, hint }
+}
+
+const NODE: Scalar =
+    any("node", "pass the node of a MatchResult or an InsertResult, a NodeInfo's handle, or cache.root");
+const LOCK_RECEIPT: Scalar = any("receipt", "pass what lock() returned");
+const PIN_RECEIPT: Scalar = any("receipt", "pass what pin() returned");
+
+/// Tokens to allocate or to evict.
+pub(crate) const NUM_TOKENS: Scalar = any("num_tokens", "pass a number of tokens, 0 or more");
+/// Slots that running requests own.
+pub(crate) const UNCACHED: Scalar = any("uncached", "pass the number of slots that are allocated but not cached");
+/// A step of the clock.
+pub(crate) const STEP: Scalar = any("step", "pass a step later than cache.clock[0], or None for the next one");
+/// Length of a resume point.
+pub(crate) const RESUME_LENGTH: Scalar = any("resume length", "pass the depth of the resume node");
+/// Slots of a pool.
+pub(crate) const NUM_SLOTS: Scalar =
+    Scalar { name: "num_slots", min: 1, max: 1 << 31, hint: "pass the number of slots that the KV cache has" };
+/// First slot of a pool.
+pub(crate) const FIRST_SLOT: Scalar =
+    Scalar { name: "first_slot", min: 0, max: (1 << 31) - 1, hint: "pass the number of the pool's first slot" };
+/// Units in a page.
+pub(crate) const PAGE_SIZE: Scalar =
+    Scalar { name: "page_size", min: 1, max: PAGE_SIZE_MAX as u64, hint: "use the page size of the KV cache" };
+/// Records that the journal keeps.
+pub(crate) const JOURNAL_RECORDS: Scalar = Scalar {
+    name: "journal_records",
+    min: 0,
+    max: u32::MAX as u64,
+    hint: "pass a number of records, 0 to keep none; each takes 64 bytes",
+};
+
+impl Scalar {
+    /// Reads an unsigned integer.
+    #[inline]
+    pub(crate) fn read(&self, given: &Bound<'_, PyAny>) -> PyResult<u64> {
+        match small(given) {
+            Some(value) if value >= 0 && self.holds(value.cast_unsigned()) => Ok(value.cast_unsigned()),
+            _ => self.read_any(given),
+        }
+    }
+
+    #[inline]
+    fn holds(&self, value: u64) -> bool {
+        self.min <= value && value <= self.max
+    }
+
+    /// Reads an unsigned integer whose limit fits 32 bits.
+    pub(crate) fn read_u32(&self, given: &Bound<'_, PyAny>) -> PyResult<u32> {
+        u32::try_from(self.read(given)?).map_err(|_| self.refuse_range(given))
+    }
+
+    #[cold]
+    fn read_any(&self, given: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let index = self.index(given)?;
+        match index.extract::<u64>() {
+            Ok(value) if self.holds(value) => Ok(value),
+            _ => Err(self.refuse_range(&index)),
+        }
+    }
+
+    /// The int that `given` stands for: itself, or what its `__index__` gives (numpy's integers have one).
+    fn index<'py>(&self, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: a valid object, and the result is a new reference or null with an exception set.
+        unsafe { Bound::from_owned_ptr_or_err(given.py(), ffi::PyNumber_Index(given.as_ptr())) }.map_err(|cause| {
+            let Self { name, hint, .. } = self;
+            let error =
+                errors::input_type(given.py(), format!("{name} is {}, expected an int\nhint: {hint}", describe(given)));
+            error.set_cause(given.py(), Some(cause));
+            error
+        })
+    }
+
+    fn refuse_range(&self, given: &Bound<'_, PyAny>) -> PyErr {
+        let Self { name, min, max, hint } = self;
+        let message = format!("{name} {} is out of range: {min} to {max}\nhint: {hint}", number(given));
+        errors::new(given.py(), Class::InvalidInput, message)
+    }
+}
+
+/// The value of an exact int of 64 bits; anything else is `None`. Runs no Python code and raises nothing.
+#[inline]
+pub(crate) fn small(given: &Bound<'_, PyAny>) -> Option<i64> {
+    let mut overflow = 0;
+    // SAFETY: a valid object, checked to be an int, for which the conversion cannot fail but by overflow.
+    unsafe {
+        if ffi::PyLong_CheckExact(given.as_ptr()) == 0 {
+            return None;
+        }
+        let value = ffi::PyLong_AsLongLongAndOverflow(given.as_ptr(), &raw mut overflow);
+        (overflow == 0).then_some(value)
+    }
+}
+
+/// An int for a message. Python refuses to print very long ones, and nobody wants to read them.
+#[cold]
+pub(crate) fn number(given: &Bound<'_, PyAny>) -> String {
+    given.extract::<i128>().map_or_else(|_| "of more than 127 bits".to_owned(), |value| value.to_string())
+}
+
+/// Reads a flag, which is off if absent.
+pub(crate) fn flag(given: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<bool> {
+    given.map_or(Ok(false), |given| {
+        given.extract::<bool>().map_err(|_| {
+            let message = format!("{name} is {}, expected a bool\nhint: pass True or False", describe(given));
+            errors::input_type(given.py(), message)
+        })
+    })
+}
+
+/// Reads a node handle.
+#[inline]
+pub(crate) fn node(given: &Bound<'_, PyAny>) -> PyResult<NodeHandle> {
+    NODE.read(given).map(NodeHandle::from_bits)
+}
+
+/// Reads a lock receipt.
+#[inline]
+pub(crate) fn lock_receipt(given: &Bound<'_, PyAny>) -> PyResult<LockReceipt> {
+    LOCK_RECEIPT.read(given).map(LockReceipt::from_bits)
+}
+
+/// Reads a pin receipt.
+#[inline]
+pub(crate) fn pin_receipt(given: &Bound<'_, PyAny>) -> PyResult<PinReceipt> {
+    PIN_RECEIPT.read(given).map(PinReceipt::from_bits)
+}
+
+/// Reads a signed 64-bit `priority`; absent is 0.
+#[inline]
+pub(crate) fn priority(given: Option<&Bound<'_, PyAny>>) -> PyResult<i64> {
+    const PRIORITY: Scalar = any("priority", "pass a signed 64-bit int, greater is kept longer");
+    let Some(given) = given else { return Ok(0) };
+    if let Some(value) = small(given) {
+        return Ok(value);
+    }
+    let index = PRIORITY.index(given)?;
+    index.extract::<i64>().map_err(|_| {
+        let message = format!(
+            "priority {} is out of range: {} to {}\nhint: {}",
+            number(&index),
+            i64::MIN,
+            i64::MAX,
+            PRIORITY.hint
+        );
+        errors::new(given.py(), Class::InvalidInput, message)
+    })
+}
