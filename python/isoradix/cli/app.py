@@ -1,0 +1,76 @@
+"""The commands, and what becomes of whatever goes wrong in them."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from isoradix import IsoradixError, __version__
+from isoradix.cli import bench, replay, sweep
+from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, show_error
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+_EXIT_CODES = """Exit codes:
+
+  0    done
+  1    a check of the cache failed
+  2    bad usage or bad input
+  130  interrupted
+"""
+
+
+def _literal(epilog: str) -> str:
+    """Keeps the lines of an epilog as they are."""
+    return "\b\n" + epilog.replace("\n\n", "\n")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"isoradix {__version__}")
+        raise typer.Exit(OK)
+
+
+@app.callback(invoke_without_command=True, epilog=_literal(_EXIT_CODES))
+def isoradix(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """A deterministic prefix cache: replay traces, measure operations, compare policies."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for command, examples, summary in (
+    (replay.replay, replay.EXAMPLES, "Replay a trace or a workload through a bounded cache."),
+    (sweep.sweep, sweep.EXAMPLES, "Hit rate against capacity, beside the offline optimum."),
+    (bench.bench, bench.EXAMPLES, "Time single operations, or measure memory."),
+):
+    app.command(epilog=_literal(examples), short_help=summary)(command)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """One command; every error it can foresee becomes a message and an exit code."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(list(arguments), prog_name="isoradix", standalone_mode=False)
+    except (UsageError, IsoradixError) as error:
+        show_error(str(error))
+        return exit_code_of(error)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        show_error(f"{_lower(error.format_message())}\nhint: isoradix --help, or --help after a command")
+        return BAD_INPUT
+    if code == INTERRUPTED:
+        show_error("interrupted")
+    return code if isinstance(code, int) else OK
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:].rstrip(".")

@@ -1,0 +1,99 @@
+"""What commands print: results on stdout, progress and errors on stderr."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from isoradix.cli.errors import UsageError
+
+_TABLE_WIDTH: Final = 400
+
+
+class Tracker:
+    """A progress bar; none where stderr is not a terminal."""
+
+    def __init__(self, bar: Progress | None, what: str, total: int | None) -> None:
+        self._bar = bar
+        self._task = None if bar is None else bar.add_task(what, total=total)
+
+    def reached(self, done: int) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done)
+
+    def doing(self, what: str, done: int) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, description=what)
+
+
+@contextmanager
+def tracking(what: str, total: int | None) -> Iterator[Tracker]:
+    """Shows `what` and a bar until the block ends."""
+    if not sys.stderr.isatty():
+        yield Tracker(None, what, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        yield Tracker(bar, what, total)
+
+
+def command_line() -> str:
+    """The command as it was typed, for a report."""
+    return shlex.join(["isoradix", *sys.argv[1:]])
+
+
+def show_json(document: Mapping[str, object]) -> None:
+    _write(json.dumps(document, indent=2))
+
+
+def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table whose first column reads left, the others right."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for index, name in enumerate(header):
+        table.add_column(name, justify="right" if index else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
+def show_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Name and value, one pair a line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(no_wrap=True)
+    for name, value in facts:
+        table.add_row(name, value)
+    _print(table)
+
+
+def save_report(path: Path, html: str) -> None:
+    try:
+        path.write_text(html, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"--report {str(path)!r} cannot be written: {reason}", "choose another file") from error
+    Console(file=sys.stderr, soft_wrap=True, highlight=False).print(f"report written to {path}", markup=False)
+
+
+def _print(table: Table) -> None:
+    # a table is never squeezed: cells that end in dots are worth less than lines that wrap
+    console = Console(file=sys.stdout, highlight=False, width=_TABLE_WIDTH)
+    with console.capture() as captured:
+        console.print(table)
+    _write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _write(text: str) -> None:
+    """Prints and flushes; a reader that has gone away (`| head`) is no error."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,166 @@
+"""`isoradix replay`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from isoradix import InvariantError, __version__
+from isoradix.cli.errors import FINDING, OK, show_error
+from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
+from isoradix.cli.sources import LIMIT, REQUESTS, SEED, TRACE, WORKLOAD, choose_source
+from isoradix.cli.values import LARGEST_PAGE, capacity, count, report_path
+from isoradix.replay.runner import ReplayConfig, Replayer, ReplayResult
+from isoradix.replay.stats import OPERATIONS
+
+EXAMPLES = """Examples:
+
+  isoradix replay trace.jsonl --page-size 64 --capacity 4M
+  isoradix replay trace.jsonl --policy slru:2 --limit 3000 --json
+  isoradix replay --workload agent --requests 5000 --seed 1 --capacity 1M --report out/agent.html
+"""
+
+
+def replay(
+    trace: Annotated[Path | None, TRACE] = None,
+    workload: Annotated[str | None, WORKLOAD] = None,
+    requests: Annotated[str, REQUESTS] = "2000",
+    seed: Annotated[str, SEED] = "0",
+    limit: Annotated[str | None, LIMIT] = None,
+    page_size: Annotated[str, typer.Option(metavar="N", help="Tokens a page, 1 to 1024.")] = "64",
+    capacity_: Annotated[
+        str,
+        typer.Option(
+            "--capacity",
+            metavar="TOKENS",
+            help="Tokens that the cache may hold, for example 4M; cut down to whole pages.",
+        ),
+    ] = "4M",
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru[:threshold,estimate]."
+        ),
+    ] = "lru",
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Insert from where the match ended, as a scheduler may; hit counts then skip the prefix.",
+        ),
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained HTML page with plots.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> int:
+    """Replay a request trace or a built-in workload through a bounded cache.
+
+    Each request is matched, its slots are read and its path locked; what it lacks is evicted if need be, inserted, and
+    the lock given back. The tree and the slot pool are checked at the end; exit code 1 if that finds anything.
+    """
+    source = choose_source("replay", trace, workload, requests, seed, limit)
+    page = count("--page-size", page_size, 1, LARGEST_PAGE)
+    config = ReplayConfig(page, capacity("--capacity", capacity_, page), policy, resume)
+    report_path(report)
+    replayer = Replayer(config)
+    with tracking(f"replay {source.name}", source.total) as tracker:
+        result = replayer.run(source, tracker.reached)
+    finding = _check(replayer)
+    if json:
+        show_json(_document(source.name, result, replayer, finding))
+    else:
+        _show(source.name, result, replayer, finding)
+    if report is not None:
+        _save(report, result, replayer, source.name)
+    return FINDING if finding else OK
+
+
+def _check(replayer: Replayer) -> str | None:
+    try:
+        replayer.cache.check(replayer.pool)
+    except InvariantError as error:
+        show_error(str(error))
+        return str(error)
+    return None
+
+
+def _save(report: Path, result: ReplayResult, replayer: Replayer, source: str) -> None:
+    from isoradix.report.replay import replay_page
+
+    save_report(report, replay_page(result, replayer.cache, source, command_line(), __version__))
+
+
+def _document(source: str, result: ReplayResult, replayer: Replayer, finding: str | None) -> dict[str, object]:
+    """The stable form of `--json`: names are not changed within a major version, only added."""
+    operations = {name: stats.as_json() for name, stats in result.operations().items()}
+    return {
+        "command": "replay",
+        "version": __version__,
+        "source": source,
+        "page_size": result.config.page_size,
+        "capacity": result.config.capacity,
+        "policy": replayer.cache.policy,
+        "requests": result.requests,
+        "skipped": result.skipped,
+        "uncached": result.uncached,
+        "tokens": result.tokens,
+        "hit_tokens": result.hit_tokens,
+        "hit_rate": round(result.hit_rate, 4),
+        "evictions": operations["evict"]["count"],
+        "evicted_tokens": result.evicted_tokens,
+        "cached_tokens": replayer.cache.total_size,
+        "nodes": replayer.cache.num_nodes,
+        "memory_bytes": replayer.cache.memory_bytes(),
+        "requests_per_s": round(result.requests_per_second, 1),
+        "tokens_per_s": round(result.tokens / result.cache_seconds, 1) if result.requests else 0.0,
+        "wall_s": round(result.wall_s, 3),
+        "operations": {name: operations[name] for name in OPERATIONS},
+        "pool": {name: stats for name, stats in operations.items() if name not in OPERATIONS},
+        "hitseq": result.hitseq,
+        "decision_digest": f"{replayer.cache.decision_digest:016x}",
+        "tree_digest": f"{replayer.cache.tree_digest:016x}",
+        "check": finding or "ok",
+    }
+
+
+def _show(source: str, result: ReplayResult, replayer: Replayer, finding: str | None) -> None:
+    config, cache = result.config, replayer.cache
+    unserved = [("skipped", f"{result.skipped:,} shorter than a page")] if result.skipped else []
+    if result.uncached:
+        unserved.append(("uncached", f"{result.uncached:,} longer than the capacity"))
+    show_facts(
+        [
+            ("source", source),
+            (
+                "cache",
+                f"{cache.policy}, pages of {config.page_size}, capacity {config.usable_capacity:,} tokens",
+            ),
+            ("requests", f"{result.requests:,}"),
+            *unserved,
+            ("hit tokens", f"{result.hit_tokens:,} of {result.tokens:,}"),
+            ("hit rate", f"{result.hit_rate * 100:.2f} %"),
+            ("evictions", f"{len(result.samples['evict']):,} calls, {result.evicted_tokens:,} tokens"),
+            (
+                "requests/s",
+                f"{result.requests_per_second:,.0f} in the cache ({result.wall_s:.2f} s wall for everything)",
+            ),
+            ("hitseq", result.hitseq),
+            ("decision digest", f"{cache.decision_digest:016x}"),
+            ("tree digest", f"{cache.tree_digest:016x}"),
+            ("check", "failed" if finding else "ok"),
+        ]
+    )
+    rows = []
+    for name, stats in result.operations().items():
+        shown = name if name in OPERATIONS else f"pool {name} (apart)"
+        rows.append(
+            [
+                shown,
+                f"{stats.count:,}",
+                f"{stats.median_us:,.2f}",
+                f"{stats.p99_us:,.2f}",
+                f"{stats.total_ms:,.1f}",
+            ]
+        )
+    show_table("\noperations", ("operation", "calls", "median µs", "p99 µs", "total ms"), rows)

@@ -1,0 +1,63 @@
+"""What a replay iterates: the prompts of a trace file or of a built-in workload. Both can be iterated again."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from isoradix.replay.blocks import BlockTable, Tokens
+from isoradix.replay.trace import count_requests, read_trace
+from isoradix.replay.workloads import generate
+
+
+class Source(Protocol):
+    """Prompts in order, with a name and a number for people."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def total(self) -> int | None: ...
+    def __iter__(self) -> Iterator[Tokens]: ...
+
+
+@dataclass(frozen=True)
+class TraceSource:
+    """The first `limit` requests of a Mooncake trace, expanded to tokens as they are read."""
+
+    path: Path
+    limit: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @cached_property
+    def total(self) -> int | None:
+        """How many requests there will be; a pipe does not tell."""
+        if self.path.exists() and not self.path.is_file():
+            return self.limit
+        count = count_requests(self.path)
+        return count if self.limit is None else min(count, self.limit)
+
+    def __iter__(self) -> Iterator[Tokens]:
+        table = BlockTable()
+        for request in read_trace(self.path, self.limit):
+            yield table.tokens(request.hash_ids, request.input_length)
+
+
+@dataclass(frozen=True)
+class WorkloadSource:
+    """The first `total` prompts of a built-in workload."""
+
+    kind: str
+    total: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} workload, seed {self.seed}"
+
+    def __iter__(self) -> Iterator[Tokens]:
+        return islice(generate(self.kind, self.seed), self.total)

@@ -1,0 +1,258 @@
+"""The command line as people and scripts meet it: exit codes, the form of `--json`, errors."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isoradix import InvariantError, PrefixCache, __version__
+from isoradix.cli import main
+
+LINE = '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [%d, %d]}'
+COMMAND = [sys.executable, "-m", "isoradix.cli"]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(LINE % ids + "\n" for ids in ((0, 1), (0, 2), (0, 1), (3, 4))), encoding="utf-8")
+    return path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    code, out, _ = answer(capsys, *arguments, "--json")
+    assert code == 0
+    document: dict[str, Any] = json.loads(out)
+    return document
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The message of a command that ends with 2: one line of what, one of hint, nothing on stdout."""
+    code, out, err = answer(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: [^\n]+\nhint: [^\n]+\n", err), err
+    return err
+
+
+def test_the_real_command_prints_one_json_object(trace: Path) -> None:
+    done = subprocess.run([*COMMAND, "replay", trace, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["hit_tokens"] == 512 + 1024
+
+
+def test_the_real_command_refuses_a_bad_trace(trace: Path) -> None:
+    with trace.open("a", encoding="utf-8") as lines:
+        lines.write('{"timestamp": 0, "input_len')
+    done = subprocess.run([*COMMAND, "replay", trace, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: {trace}, line 5: the line is cut off")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error(trace: Path) -> None:
+    with subprocess.Popen([*COMMAND, "replay", trace], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 0
+
+
+def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
+    pipe = tmp_path / "trace.pipe"
+    os.mkfifo(pipe)
+    command = [*COMMAND, "replay", str(pipe)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with child, pipe.open("w", encoding="utf-8") as lines:  # opens once the command reads
+        lines.write(LINE % (0, 1))
+        lines.flush()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert out == ""
+    assert err == "error: interrupted\n"
+
+
+def test_importing_the_package_loads_no_command_line() -> None:
+    code = (
+        "import isoradix, sys; print([name for name in ('typer', 'rich', 'msgspec', 'torch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_missing_packages_are_named() -> None:
+    code = "import sys; sys.modules['rich'] = None; from isoradix.cli import main; sys.exit(main(['--version']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'hint: pip install "isoradix[cli]"' in done.stderr
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, "--version") == (0, f"isoradix {__version__}\n", "")
+    code, out, _ = answer(capsys)
+    assert code == 0
+    assert "Exit codes:" in out
+    for command in ("replay", "sweep", "bench"):
+        code, out, _ = answer(capsys, command, "--help")
+        assert code == 0
+        assert out.count(f"isoradix {command} ") >= 3, "help comes with examples"
+
+
+def test_replay_json(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+    document = json_of(capsys, "replay", trace, "--page-size", 512, "--capacity", "2k")
+    assert list(document) == [
+        "command", "version", "source", "page_size", "capacity", "policy", "requests", "skipped", "uncached", "tokens",
+        "hit_tokens", "hit_rate", "evictions", "evicted_tokens", "cached_tokens", "nodes", "memory_bytes",
+        "requests_per_s", "tokens_per_s", "wall_s", "operations", "pool", "hitseq", "decision_digest", "tree_digest",
+        "check",
+    ]  # fmt: skip
+    # three pages fit: the last request finds nothing and pushes out one page of the oldest prompt
+    assert (document["requests"], document["tokens"], document["hit_tokens"]) == (4, 4096, 1536)
+    assert (document["hit_rate"], document["evicted_tokens"], document["cached_tokens"]) == (0.375, 1024, 1536)
+    assert (document["source"], document["policy"], document["check"]) == ("trace.jsonl", "lru", "ok")
+    assert list(document["operations"]) == ["match", "slots", "lock", "evict", "insert", "unlock"]
+    assert list(document["pool"]) == ["free", "alloc"]
+    assert all(
+        set(stats) == {"count", "median_us", "p99_us", "max_us", "total_ms"}
+        for stats in document["operations"].values()
+    )
+    assert re.fullmatch("[0-9a-f]{12}", document["hitseq"])
+    assert re.fullmatch("[0-9a-f]{16}", document["decision_digest"])
+    assert re.fullmatch("[0-9a-f]{16}", document["tree_digest"])
+
+
+def test_replay_is_repeatable_and_limited(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+    named = ("hitseq", "decision_digest", "tree_digest", "requests")
+    first, second = (json_of(capsys, "replay", "--workload", "chat", "--requests", 60, "--seed", 4) for _ in range(2))
+    assert [first[name] for name in named] == [second[name] for name in named]
+    other = json_of(capsys, "replay", "--workload", "chat", "--requests", 60, "--seed", 5)
+    assert other["tree_digest"] != first["tree_digest"]
+    assert json_of(capsys, "replay", trace, "--limit", 2)["requests"] == 2
+    assert json_of(capsys, "replay", "--workload", "rag", "--limit", 3)["requests"] == 3
+
+
+def test_replay_tells_what_it_did_not_serve(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+    document = json_of(capsys, "replay", trace, "--capacity", "1000", "--page-size", 100)
+    assert (document["uncached"], document["hit_tokens"], document["check"]) == (0, 1000, "ok")
+    document = json_of(capsys, "replay", trace, "--capacity", "900", "--page-size", 100)
+    assert (document["uncached"], document["requests"], document["cached_tokens"]) == (4, 4, 0)
+    code, out, _ = answer(capsys, "replay", trace, "--capacity", "900", "--page-size", 100)
+    assert code == 0
+    assert "longer than the capacity" in out
+
+
+def test_a_failed_check_ends_with_1(
+    capsys: pytest.CaptureFixture[str], trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        """A cache whose check finds something."""
+
+        def __init__(self, **options: Any) -> None:
+            self._cache = PrefixCache(**options)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._cache, name)
+
+        def check(self, _pool: object) -> None:
+            raise InvariantError("node 7 owns slot 3 twice")
+
+    monkeypatch.setattr("isoradix.replay.runner.PrefixCache", Broken)
+    code, out, err = answer(capsys, "replay", trace, "--json")
+    assert code == 1
+    assert json.loads(out)["check"] == "node 7 owns slot 3 twice"
+    assert err == "error: node 7 owns slot 3 twice\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["replay"], "neither a trace nor --workload"),
+        (["replay", "TRACE", "--workload", "chat"], "both given"),
+        (["replay", "absent.jsonl"], "absent.jsonl: cannot be read: no such file"),
+        (["replay", "TRACE", "--page-size", "0"], "--page-size is 0; the limits are 1..=1,024"),
+        (["replay", "TRACE", "--page-size", "1025"], "--page-size is 1,025"),
+        (["replay", "TRACE", "--page-size", "6.5"], "--page-size is '6.5'; a whole number"),
+        (["replay", "TRACE", "--capacity", "0"], "--capacity is 0 tokens; the smallest cache holds one page of 64"),
+        (["replay", "TRACE", "--capacity", "63"], "--capacity is 63 tokens"),
+        (["replay", "TRACE", "--capacity", "-4k"], "--capacity is -4,000 tokens"),
+        (["replay", "TRACE", "--capacity", "4X"], "--capacity is '4X'"),
+        (["replay", "TRACE", "--capacity", "9G"], "the limits are 64..=2,147,483,648"),
+        (["replay", "TRACE", "--policy", "lruu"], "lruu"),
+        (["replay", "TRACE", "--policy", "tlru:x"], "tlru:x"),
+        (["replay", "TRACE", "--limit", "0"], "--limit is 0"),
+        (["replay", "TRACE", "--report", "."], "which is a folder"),
+        (["replay", "TRACE", "--bogus"], "--bogus"),
+        (["replay", "--workload", "poker"], "--workload is 'poker'; the built-in ones are chat, agent, rag"),
+        (["replay", "--workload", "chat", "--requests", "0"], "--requests is 0"),
+        (["replay", "--workload", "chat", "--seed", "-1"], "--seed is -1"),
+        (["sweep", "TRACE", "--capacity", "4M..1M"], "the range ends before it starts"),
+        (["sweep", "TRACE", "--capacity", "1M,,4M"], "a value is missing"),
+        (["sweep", "TRACE", "--policy", "lru,nope"], "nope"),
+        (["bench", "evicts"], "'evicts'; there are match, insert, lock, evict, replay, memory"),
+        (["bench", "evict", "--locked-fraction", "2"], "--locked-fraction is '2'; the limits are 0..=1"),
+        (["bench", "evict", "--leaves", "0"], "--leaves is 0"),
+        (["bench", "evict", "--policy", "nope"], "nope"),
+        (["frob"], "frob"),
+    ],
+)
+def test_bad_usage_is_refused(
+    capsys: pytest.CaptureFixture[str], trace: Path, arguments: list[str], named: str
+) -> None:
+    assert named in refused(capsys, *(trace if argument == "TRACE" else argument for argument in arguments))
+
+
+def test_sweep(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+    arguments = ["--page-size", 512, "--capacity", "1024..4096", "--policy", "lru,tlru:512,0"]
+    document = json_of(capsys, "sweep", trace, *arguments)
+    assert [(point["policy"], point["capacity"]) for point in document["points"]] == [
+        (policy, capacity) for policy in ("lru", "tlru:512,0", "offline-optimal") for capacity in (1024, 2048, 4096)
+    ]
+    rates = {(point["policy"], point["capacity"]): point["hit_rate"] for point in document["points"]}
+    assert rates["lru", 4096] == rates["offline-optimal", 4096] == 0.375
+    code, out, _ = answer(capsys, "sweep", trace, "--capacity", "1k,2k", "--no-optimal")
+    assert code == 0
+    assert "offline-optimal" not in out
+
+
+def test_a_progress_bar_is_for_terminals() -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, "replay", "--workload", "chat", "--requests", "300", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as child:
+        os.close(theirs)
+        shown = read_terminal(ours)
+        assert child.stdout is not None
+        document = json.load(child.stdout)
+    assert child.returncode == 0
+    assert document["requests"] == 300
+    assert "replay chat workload" in shown
+
+
+def read_terminal(descriptor: int) -> str:
+    """Everything until the other side has closed, which a terminal tells by an error."""
+    parts = []
+    while True:
+        try:
+            part = os.read(descriptor, 65_536)
+        except OSError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(descriptor)
+    return b"".join(parts).decode()
