@@ -63,6 +63,7 @@ fn episode(seed: u64) -> u64 {
         bigram: random.below(3) == 0,
         order: *pick(&mut random, &std::array::from_fn::<usize, ORDERS, _>(|order| order)),
         journal_records: *pick(&mut random, &[0, 1, 7, 4096]),
+        pool_pages: *pick(&mut random, &[8, 24, 48, 48, 160]),
     };
     let mut twins = Twins::new(shape);
     for _ in 0..count {

@@ -1,5 +1,7 @@
 //! Does every slot have exactly one owner? The pool, the tree and running requests are added up.
 
+use std::collections::BTreeSet;
+
 use crate::error::Error;
 use crate::node::ROOT;
 use crate::pool::SlotPool;
@@ -13,24 +15,22 @@ const NODES_NAMED_MAX: usize = 16;
 /// `uncached` counts the slots that running requests own beside the tree.
 pub(crate) fn check(tree: &Tree, pool: &SlotPool, uncached: u64) -> Result<(), Error> {
     let (first, total) = (pool.first_slot(), pool.total());
-    let mut seen = vec![false; usize::try_from(total).unwrap_or(0)];
-    let (mut wrong, mut nodes) = (0_u64, Vec::new());
+    // Sequence number of the node that owns a slot; sequence numbers begin at 1.
+    let mut owners = vec![0_u64; usize::try_from(total).unwrap_or(0)];
+    let (mut wrong, mut nodes) = (0_u64, BTreeSet::new());
     let mut slots = Vec::new();
     for id in tree.walk(ROOT) {
+        let node = tree.nodes[id].sequence;
         slots.clear();
         tree.append_slots(id, &mut slots);
-        let bad = slots.iter().filter(|slot| {
-            let slot = slot.cast_unsigned();
-            if !(first..first + total).contains(&slot) || pool.is_free(slot) {
-                return true;
+        for slot in slots.iter().map(|slot| slot.cast_unsigned()) {
+            let own = (first..first + total).contains(&slot) && !pool.is_free(slot);
+            let owner = if own { owners.get_mut(usize::try_from(slot - first).unwrap_or(usize::MAX)) } else { None };
+            let before = owner.map_or(node, |owner| std::mem::replace(owner, node));
+            if before != 0 {
+                wrong += 1;
+                nodes.extend([before, node]);
             }
-            let index = usize::try_from(slot - first).unwrap_or(0);
-            std::mem::replace(&mut seen[index], true)
-        });
-        let bad = bad.count() as u64;
-        if bad > 0 {
-            wrong += bad;
-            nodes.push(tree.nodes[id].sequence);
         }
     }
     let cached = tree.pages() * tree.page as u64;
@@ -38,11 +38,10 @@ pub(crate) fn check(tree: &Tree, pool: &SlotPool, uncached: u64) -> Result<(), E
     if wrong == 0 && difference == 0 {
         return Ok(());
     }
-    nodes.truncate(NODES_NAMED_MAX);
     let what = format!(
         "available {} + cached {cached} + uncached {uncached} against a total of {total}: {difference:+}; \
          {wrong} cached slots are free, foreign or cached twice",
         pool.available()
     );
-    Err(Error::invariant(what, nodes))
+    Err(Error::invariant(what, nodes.into_iter().take(NODES_NAMED_MAX).collect()))
 }

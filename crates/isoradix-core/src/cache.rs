@@ -132,6 +132,11 @@ impl Units<'_> {
         self.end / page
     }
 
+    /// In bigram mode the first token of the pair at unit `at`.
+    fn token_before(&self, at: usize) -> Option<u64> {
+        if at == 0 { self.first_token.map(u64::from) } else { Some(self.all.wide(at - 1)) }
+    }
+
     /// Refuses tokens out of range from unit `from` on. What was compared equal to stored tokens is known to be in range.
     #[inline]
     fn check_from(&self, from: usize) -> Result<(), Error> {
@@ -403,7 +408,7 @@ impl PrefixCache {
                 min: i128::from(now) + 1,
                 max: i128::from(u64::MAX),
                 index: None,
-                hint: "steps only go forward; pass none to enter the next one",
+                hint: "steps only go forward; without a step the next one is entered",
             });
         }
         self.clock.enter(step);
@@ -488,11 +493,13 @@ impl PrefixCache {
             return mismatch("the node is in another namespace".to_owned());
         }
         // Comparing the last page finds nearly every mix-up, at a cost that does not grow.
-        let end = node.depth as usize * self.tree.page;
-        let last_page = units.all.slice(end - self.tree.page, end);
+        let begin = (node.depth as usize - 1) * self.tree.page;
+        let last_page = units.all.slice(begin, begin + self.tree.page);
         let tokens = self.tree.tokens(id);
-        let stored = &tokens[tokens.len() - self.tree.page..];
-        if with_lanes!(last_page, lanes => common_prefix(lanes, stored)) < self.tree.page {
+        let (above, stored) = tokens.split_at(tokens.len() - self.tree.page);
+        let before = above.last().copied().or_else(|| self.tree.token_before(id));
+        let same_before = !self.tree.bigram || units.token_before(begin) == before.map(u64::from);
+        if !same_before || with_lanes!(last_page, lanes => common_prefix(lanes, stored)) < self.tree.page {
             return mismatch(format!("the page before unit {depth} differs from the node's"));
         }
         Ok(Some(id))

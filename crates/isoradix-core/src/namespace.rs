@@ -118,6 +118,12 @@ impl NamespaceTable {
         }
     }
 
+    /// The first namespace other than the default one that is in the table although nothing is cached there.
+    pub(crate) fn left_behind(&self) -> Option<&Entry> {
+        let entries = self.ids.values().filter(|id| **id != DEFAULT).map(|id| &self[*id]);
+        entries.into_iter().find(|entry| entry.pages == 0 || entry.roots == 0)
+    }
+
     /// All namespaces in use that hold pages, in their own order.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = &Entry> {
         self.ids.values().map(|id| &self[*id]).filter(|entry| entry.pages > 0)

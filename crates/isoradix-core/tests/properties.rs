@@ -43,7 +43,7 @@ fn any_sequence_of_operations(page: usize, bigram: bool) {
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let inputs = (0..ORDERS, prop::collection::vec(operation(), 1..60));
     let outcome = runner.run(&inputs, |(order, operations)| {
-        let mut twins = Twins::new(Shape { page, bigram, order, journal_records: 64 });
+        let mut twins = Twins::new(Shape { page, bigram, order, journal_records: 64, pool_pages: 48 });
         for operation in &operations {
             twins.run(operation);
         }
@@ -80,7 +80,8 @@ shapes! {
 #[test]
 fn long_walks_under_every_policy() {
     for order in 0..ORDERS {
-        let mut twins = Twins::new(Shape { page: 2, bigram: order % 2 == 1, order, journal_records: 8 });
+        let mut twins =
+            Twins::new(Shape { page: 2, bigram: order % 2 == 1, order, journal_records: 8, pool_pages: 60 });
         let mut random = Random(order as u64);
         for _ in 0..1_500 {
             twins.run(&random.operation());

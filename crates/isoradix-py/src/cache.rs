@@ -167,9 +167,9 @@ impl PrefixCache {
         resume: Option<Given<'_, '_>>,
     ) -> PyResult<MatchResult> {
         let mut hold = Hold::default();
-        let key = hold.read(key, &ints::KEY)?;
         let namespace = namespace::read(namespace)?;
         let resume = read_resume(resume)?;
+        let key = hold.read(key, &ints::KEY)?;
         self.run_sized(py, length(key), |core| core.match_prefix(key, &namespace, resume)).map(MatchResult::from)
     }
 
@@ -179,8 +179,8 @@ impl PrefixCache {
     #[pyo3(signature = (key, namespace = None))]
     fn probe(&self, py: Python<'_>, key: Given<'_, '_>, namespace: Option<Given<'_, '_>>) -> PyResult<u64> {
         let mut hold = Hold::default();
-        let key = hold.read(key, &ints::KEY)?;
         let namespace = namespace::read(namespace)?;
+        let key = hold.read(key, &ints::KEY)?;
         self.run_sized(py, length(key), |core| core.probe(key, &namespace))
     }
 
@@ -215,11 +215,12 @@ impl PrefixCache {
         resume: Option<Given<'_, '_>>,
     ) -> PyResult<InsertResult> {
         let (mut key_hold, mut slots_hold) = (Hold::default(), Hold::default());
-        let key = key_hold.read(key, &ints::KEY)?;
-        let slots = slots_hold.read(slots, &ints::SLOTS)?;
         let namespace = namespace::read(namespace)?;
         let priority = scalars::priority(priority)?;
         let resume = read_resume(resume)?;
+        // Borrowed last: reading a number may run Python code of the caller's, which may move an array's memory.
+        let key = key_hold.read(key, &ints::KEY)?;
+        let slots = slots_hold.read(slots, &ints::SLOTS)?;
         self.run_sized(py, length(key), |core| core.insert(key, slots, &namespace, priority, resume))
             .map(InsertResult::from)
     }

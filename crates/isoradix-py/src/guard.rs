@@ -5,6 +5,7 @@
 //! and no Python code is called, except by a user's key function; a call from there back into its own cache would
 //! wait for itself, and is refused.
 
+use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -39,7 +40,7 @@ impl<T: Send> Guarded<T> {
     ) -> PyResult<R> {
         let mut value = self.lock(py, caller)?;
         // The guard moves in, so that a panic poisons the lock: a half-done state is never seen again.
-        catch_unwind(AssertUnwindSafe(move || work(&mut value))).map_err(|_| self.broken(py))
+        catch_unwind(AssertUnwindSafe(move || work(&mut value))).map_err(|panic| self.broken(py, said(&*panic)))
     }
 
     /// As [`Self::enter`], without the GIL while `work` runs.
@@ -59,7 +60,7 @@ impl<T: Send> Guarded<T> {
         }
         match self.value.try_lock() {
             Ok(value) => Ok(value),
-            Err(TryLockError::Poisoned(_)) => Err(self.broken(py)),
+            Err(TryLockError::Poisoned(_)) => Err(self.broken(py, "an earlier call failed inside")),
             Err(TryLockError::WouldBlock) => self.wait(py, caller),
         }
     }
@@ -69,7 +70,7 @@ impl<T: Send> Guarded<T> {
         if caller.is_some_and(KeyFunction::runs_on_this_thread) {
             return Err(self.reentered(py));
         }
-        self.value.lock_py_attached(py).map_err(|_| self.broken(py))
+        self.value.lock_py_attached(py).map_err(|_| self.broken(py, "another thread's call failed inside"))
     }
 
     #[cold]
@@ -99,17 +100,23 @@ impl<T: Send> Guarded<T> {
     }
 
     #[cold]
-    fn broken(&self, py: Python<'_>) -> PyErr {
+    fn broken(&self, py: Python<'_>, reason: &str) -> PyErr {
         let what = self.what;
         errors::new(
             py,
             Class::Invariant,
             format!(
-                "this {what} failed inside an earlier or this call and cannot be used any more\n\
+                "this {what} is broken and cannot be used any more: {reason}\n\
                  hint: this is a defect of isoradix; report it with the panic message on stderr, and make a new {what}"
             ),
         )
     }
+}
+
+/// The message of a panic.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown panic")
 }
 
 impl<T> Drop for Guarded<T> {

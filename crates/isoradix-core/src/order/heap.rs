@@ -81,7 +81,7 @@ impl KeyHeap {
     }
 
     /// The first id and its key.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn peek(&self) -> Option<(u32, (u64, u64))> {
         self.entries.first().map(|entry| (entry.id, entry.key))
     }

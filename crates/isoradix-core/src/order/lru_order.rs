@@ -5,8 +5,9 @@
 //! is not held is a leaf, and evicting is popping the front.
 //!
 //! Held nodes stay in the list until they come to its front; there they are *parked*: taken out, so that no later eviction
-//! passes over them again. A parked node that is released may be older than the front, so it waits in a small heap by stamp,
-//! and the next victim is the older of the two fronts. Each parking is paid for by the hold that caused it.
+//! passes over them again. It was the oldest then, and everything stamped since is younger, so a parked node that is released
+//! is older than the whole list: it waits in a small heap by stamp, which is emptied first. Each parking is paid for by the
+//! hold that caused it.
 
 use super::heap::KeyHeap;
 use super::lru::LruList;
@@ -50,7 +51,7 @@ impl LruOrder {
     #[inline]
     pub(crate) fn pop(&mut self, tree: &mut Tree) -> Option<NodeId> {
         loop {
-            let id = self.take_oldest(tree)?;
+            let id = self.take_oldest()?;
             let node = &mut tree.nodes[id];
             if !node.is_held() {
                 debug_assert_eq!(node.children, 0, "the oldest node that is not held is a leaf");
@@ -61,18 +62,13 @@ impl LruOrder {
     }
 
     #[inline]
-    fn take_oldest(&mut self, tree: &Tree) -> Option<NodeId> {
-        let front = self.list.front();
-        let Some((id, (seq, _))) = self.released.peek() else {
-            self.list.remove(front?);
-            return front;
-        };
-        if front.is_some_and(|other| tree.nodes[other].access.seq < seq) {
-            self.list.remove(front?);
-            return front;
+    fn take_oldest(&mut self) -> Option<NodeId> {
+        if !self.released.is_empty() {
+            return self.released.pop();
         }
-        self.released.pop();
-        Some(id)
+        let front = self.list.front()?;
+        self.list.remove(front);
+        Some(front)
     }
 
     pub(crate) fn clear(&mut self) {
@@ -87,7 +83,7 @@ impl LruOrder {
     pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
         self.list.check().map_err(|what| Error::invariant(what, vec![]))?;
         self.released.check().map_err(|what| Error::invariant(what, vec![]))?;
-        let mut last = 0;
+        let mut last = self.youngest_released(tree);
         for id in self.list.iter() {
             let node = &tree.nodes[id];
             if node.access.seq <= last {
@@ -107,5 +103,10 @@ impl LruOrder {
             }
         }
         Ok(())
+    }
+
+    fn youngest_released(&self, tree: &Tree) -> u64 {
+        let released = tree.walk(ROOT).filter(|id| self.released.contains(*id));
+        released.map(|id| tree.nodes[id].access.seq).max().unwrap_or(0)
     }
 }

@@ -86,6 +86,9 @@ impl Tree {
         if counted != *found {
             return Err(Error::invariant(format!("counted {counted:?}, found {found:?}"), vec![]));
         }
+        if let Some(entry) = self.namespaces.left_behind() {
+            return Err(Error::invariant(format!("namespace {:?} is empty", entry.name), vec![]));
+        }
         let (mut pages, mut held) = (0, 0);
         for entry in self.namespaces.in_use() {
             pages += entry.pages;

@@ -105,10 +105,12 @@ impl Twins {
         let handle = self.handles[&sequence];
         let (units, depth) = (self.naive.units(key), node.path.len());
         let length = depth as u64 + if noise & 1 << 20 == 0 { 0 } else { self.naive.page as u64 };
+        // A resume point is recognised by its last page. What agrees there is either a prefix or a mix-up that only a whole
+        // comparison would find, which resuming is there to save.
         let page = depth - self.naive.page..depth;
         let looks_right = node.namespace == *space && units.get(page.clone()) == Some(&node.path[page]);
         if looks_right && length == depth as u64 {
-            return; // a prefix, or one that only a whole comparison would tell from it
+            return;
         }
         let point = Some(Resume { node: handle, length });
         self.refused(ErrorKind::InvalidInput, |cache| cache.match_prefix(Ints::U32(key), space, point).err());

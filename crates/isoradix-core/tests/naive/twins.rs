@@ -11,9 +11,6 @@ use super::operation::{Key, Operation, namespace};
 use super::order::Order;
 use super::{Naive, Node, Receipt};
 
-/// Pages of the pool: few, so that inserts evict.
-const POOL_PAGES: u64 = 48;
-
 /// What a pair is made with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
@@ -21,6 +18,8 @@ pub(crate) struct Shape {
     pub(crate) bigram: bool,
     pub(crate) order: usize,
     pub(crate) journal_records: u32,
+    /// Few, so that inserts evict.
+    pub(crate) pool_pages: u64,
 }
 
 /// Both, and the slots that the real one is fed with.
@@ -41,14 +40,14 @@ pub(crate) struct Twins {
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // small tests
 impl Twins {
     pub(crate) fn new(shape: Shape) -> Self {
-        let Shape { page, bigram, journal_records, .. } = shape;
+        let Shape { page, bigram, journal_records, pool_pages, .. } = shape;
         let order = Order::nth(shape.order, page);
         let config =
             Config { page_size: page as u32, eviction: order.eviction(), bigram, journal_records, kv_events: true };
         Self {
             cache: PrefixCache::new(config).unwrap(),
             naive: Naive::new(page, bigram, order),
-            pool: SlotPool::new(POOL_PAGES * page as u64, page as u32, 5).unwrap(),
+            pool: SlotPool::new(pool_pages * page as u64, page as u32, 5).unwrap(),
             handles: BTreeMap::from([(0, NodeHandle::ROOT)]),
             dead_handles: vec![],
             dead_receipts: vec![],
