@@ -20,7 +20,7 @@ RUST_SOURCES := $(shell find crates -path '*/target' -prune -o \( -name '*.rs' -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-peers lint format wheel bench bench-peers fuzz clean
+.PHONY: help demo test test-rust test-python test-peers lint format wheel bench bench-peers plot fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -60,13 +60,17 @@ format: $(STAMPS)/lint ## rewrite the sources the way lint wants them
 	$(BIN)/ruff format
 
 wheel: dist/.stamp ## build the abi3 wheel into dist/
+	@ls dist/*.whl
 
 bench: $(STAMPS)/extension $(STAMPS)/bench ## criterion for the core, pytest-benchmark for the Python package
 	cargo bench --package isoradix-core
 	$(BIN)/python -m pytest benches --benchmark-only
 
 bench-peers: $(STAMPS)/extension ## isoradix and SGLang's caches in one run, written to benches/RESULTS.md
-	benches/peers/run.sh bench
+	benches/peers/run.sh bench; met=$$?; $(BIN)/python -m benches.plot && exit $$met
+
+plot: $(STAMPS)/extension ## the picture in README.md, from the last make bench-peers
+	$(BIN)/python -m benches.plot
 
 fuzz: ## a minute of random operation sequences
 	@tools/setup.sh rust $(VENV)

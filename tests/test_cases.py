@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from isoradix import DoubleFreeError, InvariantError, PrefixCache, ReceiptError, SlotPool
 
 
@@ -101,7 +102,9 @@ def test_a_slot_that_nobody_owns_is_missed() -> None:
 ONE_STEP_POLICIES = ["lru", "mru", "lfu", "slru", "priority", "tlru:4,2", lambda facts: (facts.hits, facts.seq)]
 
 
-@pytest.mark.parametrize("policy", ONE_STEP_POLICIES, ids=lambda policy: policy if isinstance(policy, str) else "callable")
+@pytest.mark.parametrize(
+    "policy", ONE_STEP_POLICIES, ids=lambda policy: policy if isinstance(policy, str) else "callable"
+)
 def test_leaves_touched_in_one_order_go_in_one_order(policy: Any) -> None:
     """All in one step, so that a clock of steps alone would give all leaves one stamp."""
     leaves = [[1, 2, tail, tail] for tail in range(10, 26)]

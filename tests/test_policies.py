@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from isoradix import PolicyError, PrefixCache
+
 from .model.script import ModelSubject, RealSubject, Script
 
 DECISIONS = Path(__file__).parent / "decisions"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from .model.naive import Namespace
 from .model.twins import Twins, spell
 
 PAGE_SIZES = (1, 4, 16, 64)
@@ -33,16 +35,16 @@ def policies(page_size: int) -> dict[str, str | Callable[[Any], Any]]:
     return {**{name: name for name in named}, "callable": by_shape}
 
 
-# One machine, ten seconds of examples in all: the settings bound the number, not the time, so that CI is repeatable.
+# Bounds on numbers, not on time, so that a run can be repeated.
 SETTINGS = settings(
-    max_examples=12,
-    stateful_step_count=30,
+    max_examples=40,
+    stateful_step_count=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
 
-letters = st.lists(st.integers(0, LETTERS - 1), max_size=5)
+words = st.lists(st.integers(0, LETTERS - 1), max_size=6)
 namespaces = st.sampled_from(NAMESPACES)
 picks = st.integers(0, 10**6)
 
@@ -53,11 +55,12 @@ class CacheMachine(RuleBasedStateMachine):
     page_size = 1
     bigram = False
 
-    @initialize(data=st.data())
-    def make(self, data: st.DataObject) -> None:
-        orders = policies(self.page_size)
-        name = data.draw(st.sampled_from(sorted(orders)), label="policy")
-        self.twins = Twins(page_size=self.page_size, policy=orders[name], bigram=self.bigram)
+    @initialize(policy=picks, forest=st.lists(st.tuples(words, namespaces), min_size=3, max_size=12))
+    def make(self, policy: int, forest: list[tuple[list[int], Namespace]]) -> None:
+        orders = list(policies(self.page_size).values())
+        self.twins = Twins(page_size=self.page_size, policy=orders[policy % len(orders)], bigram=self.bigram)
+        for word, namespace in forest:
+            self.twins.insert(self.key(word, 1), namespace)
 
     def pick(self, index: int) -> int:
         living = self.twins.living()
@@ -66,15 +69,22 @@ class CacheMachine(RuleBasedStateMachine):
     def key(self, word: list[int], tail: int) -> list[int]:
         return spell(word, self.page_size) + [LETTERS] * (tail % (self.page_size + 1))
 
-    @rule(word=letters, tail=picks, namespace=namespaces)
-    def match(self, word: list[int], tail: int, namespace: tuple[str | None, str | None]) -> None:
+    @rule(word=words, tail=picks, namespace=namespaces)
+    def match(self, word: list[int], tail: int, namespace: Namespace) -> None:
         self.twins.match(self.key(word, tail), namespace)
 
-    @rule(word=letters, tail=picks, namespace=namespaces, priority=st.integers(-2, 2))
-    def insert(self, word: list[int], tail: int, namespace: tuple[str | None, str | None], priority: int) -> None:
+    @rule(node=picks, less=st.integers(1, 3), word=words)
+    def match_beside(self, node: int, less: int, word: list[int]) -> None:
+        """Leaves a cached path some pages before its end, which splits a node more often than not."""
+        at = self.pick(node)
+        path = self.twins.key_of(at)
+        self.twins.match(path[: -less * self.page_size] + self.key(word, 0), self.twins.namespace_of(at))
+
+    @rule(word=words, tail=picks, namespace=namespaces, priority=st.integers(-2, 2))
+    def insert(self, word: list[int], tail: int, namespace: Namespace, priority: int) -> None:
         self.twins.insert(self.key(word, tail), namespace, priority=priority, spare_slots=tail % 3)
 
-    @rule(node=picks, word=letters, tail=picks, priority=st.integers(-1, 1), storing=st.booleans())
+    @rule(node=picks, word=words, tail=picks, priority=st.integers(-1, 1), storing=st.booleans())
     def resume(self, node: int, word: list[int], tail: int, priority: int, storing: bool) -> None:
         at = self.pick(node)
         key, namespace = self.twins.key_of(at) + self.key(word, tail), self.twins.namespace_of(at)
@@ -112,14 +122,14 @@ class CacheMachine(RuleBasedStateMachine):
         self.twins.evict(max(pages * self.page_size - less, 0))
 
     @rule(namespace=namespaces)
-    def remove_namespace(self, namespace: tuple[str | None, str | None]) -> None:
+    def remove_namespace(self, namespace: Namespace) -> None:
         self.twins.remove_namespace(namespace)
 
     @rule(by=st.integers(0, 3))
     def advance_step(self, by: int) -> None:
         self.twins.advance_step(self.twins.cache.clock[0] + by if by else None)
 
-    @rule(word=letters, tail=picks)
+    @rule(word=words, tail=picks)
     def misuse(self, word: list[int], tail: int) -> None:
         self.twins.misuse(self.key(word, tail))
 
@@ -143,7 +153,7 @@ def test_any_sequence_of_operations(page_size: int, bigram: bool) -> None:
 class RandomWalk:
     """A seeded walk over the same rules, weighted so that the tree stays busy and the pool stays short."""
 
-    WEIGHTS = {
+    WEIGHTS: ClassVar = {
         "match": 22,
         "insert": 30,
         "resume": 12,
@@ -179,7 +189,13 @@ class RandomWalk:
         return {
             "match": {"word": word, "tail": tail, "namespace": namespace},
             "insert": {"word": word, "tail": tail, "namespace": namespace, "priority": r.randint(-2, 2)},
-            "resume": {"node": pick, "word": word[:3], "tail": tail, "priority": r.randint(-1, 1), "storing": r.random() < 0.6},
+            "resume": {
+                "node": pick,
+                "word": word[:3],
+                "tail": tail,
+                "priority": r.randint(-1, 1),
+                "storing": r.random() < 0.6,
+            },
             "evict": {"pages": r.randrange(6), "less": r.random() < 0.5},
             "advance_step": {"by": r.randrange(4)},
             "remove_namespace": {"namespace": namespace},

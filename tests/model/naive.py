@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from .policies import Stamp, parse
@@ -87,7 +88,7 @@ class NaiveCache:
 
     def units(self, key: Sequence[int]) -> Units:
         """The page-aligned units of a key: tokens, or pairs of neighbours."""
-        all_units: Units = tuple(zip(key, key[1:], strict=False)) if self.bigram else tuple(key)
+        all_units: Units = tuple(pairwise(key)) if self.bigram else tuple(key)
         return all_units[: len(all_units) // self.page_size * self.page_size]
 
     def raw_tokens(self, units: Units) -> list[int]:
@@ -271,9 +272,7 @@ class NaiveCache:
         return min(candidates, key=lambda n: (self.policy_key(n), n.sequence), default=None)
 
     def children(self, node: Node) -> list[Node]:
-        return [
-            n for n in self.nodes if n.start == node.depth and node.leads_to(n.namespace, n.path)
-        ]
+        return [n for n in self.nodes if n.start == node.depth and node.leads_to(n.namespace, n.path)]
 
     def remove_namespace(self, namespace: Namespace) -> list[int]:
         """The freed slots, in no promised order."""

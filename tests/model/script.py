@@ -6,9 +6,9 @@
     evict N | remove EXTRA/SALT | reset | step [N]
     tree
 
-A key is letters, one a token. Nodes are named by their sequence numbers. `unlock` gives back the latest receipt of a node.
-`tree` prints each node's own tokens and its facts; `age` and `born` are ranks, 1 for the node that was touched, or
-whose tokens were inserted, longest ago.
+A key is letters, one a token. Nodes are named by their sequence numbers. `unlock` gives back the latest receipt of a
+node. `tree` prints each node's own tokens and its facts; `age` and `born` are ranks, 1 for the node that was touched,
+or whose tokens were inserted, longest ago.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ import pytest
 if find_spec("sglang") is None:
     pytest.skip("needs the peers environment: make test-peers", allow_module_level=True)
 
-from benches.peers.adapters import SGLANG, Cache, Policy, Setup, Tokens, make
+from benches.peers.adapters import SGLANG, Cache, Policy, Setup, make
+from benches.trees import Tokens
 
 UNIFIED = SGLANG[1:]
 OPERATIONS = 1500
