@@ -1,0 +1,1 @@
+"""Benchmarks of isoradix, alone and beside its peers."""
