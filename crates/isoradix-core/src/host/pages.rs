@@ -1,0 +1,227 @@
+//! The physical side: which page is whose on this rank. No decision reads it.
+//!
+//! Order: a new pool hands out its lowest pages first; after that the page that came back last goes first, and pages that
+//! came back in one call go in the order in which that call had them, so runs of pages stay runs.
+
+use super::error::HostError;
+use super::ledger::{Entry, Ledger, Stage};
+use crate::ordinal::Ordinal;
+use std::collections::BTreeMap;
+
+/// Owner word of a page that is free or aside. Any other is an ordinal, shifted left by one, and the bit [`SETTLED`].
+const FREE: u64 = u64::MAX;
+/// Set in the owner word of a page that its operation has handed to the tree.
+const SETTLED: u64 = 1;
+
+/// The pages that an operation has reserved on this rank, in the order of its tokens.
+#[derive(Debug, Clone)]
+#[cfg_attr(test, derive(PartialEq, Eq))]
+struct Held {
+    /// The operation's own.
+    open: Vec<u32>,
+    /// The tree's; those that it has released since are no longer marked as this operation's.
+    kept: Vec<u32>,
+}
+
+/// Free list and owner of every page.
+#[derive(Debug, Clone)]
+#[cfg_attr(test, derive(PartialEq, Eq))]
+pub(super) struct Pages {
+    /// Numbers of the free pages; the last one goes first.
+    free: Vec<u32>,
+    /// Pages with no memory behind them at the moment.
+    aside: Vec<u32>,
+    /// One word per page: [`FREE`], or operation and [`SETTLED`].
+    owner: Vec<u64>,
+    held: BTreeMap<Ordinal, Held>,
+}
+
+impl Pages {
+    pub(super) fn new(count: u32) -> Self {
+        let owner = vec![FREE; count as usize];
+        Self { free: (0..count).rev().collect(), aside: Vec::new(), owner, held: BTreeMap::new() }
+    }
+
+    /// Pages with memory behind them, free or not.
+    pub(super) fn backable(&self) -> u32 {
+        narrow(self.owner.len() - self.aside.len())
+    }
+
+    /// Takes up to `most` pages for the operation; how many it got.
+    pub(super) fn reserve(&mut self, k: Ordinal, most: u32) -> u32 {
+        let left = self.free.len().saturating_sub(most as usize);
+        let open: Vec<u32> = self.free.drain(left..).rev().collect();
+        for &page in &open {
+            self.owner[page as usize] = k.0 << 1;
+        }
+        let got = narrow(open.len());
+        self.held.insert(k, Held { open, kept: Vec::new() });
+        got
+    }
+
+    /// How many pages the operation has reserved here, `None` if it has not reserved.
+    pub(super) fn reserved(&self, k: Ordinal) -> Option<u32> {
+        Some(narrow(self.held.get(&k)?.open.len()))
+    }
+
+    /// The operation's own pages, in the order of its tokens.
+    pub(super) fn open(&self, k: Ordinal) -> &[u32] {
+        self.held.get(&k).map_or(&[], |held| &held.open)
+    }
+
+    /// The operation keeps its first pages, and the others come back.
+    pub(super) fn shrink(&mut self, k: Ordinal, keep: u32) {
+        let Some(held) = self.held.get_mut(&k) else { return };
+        for page in held.open.drain(keep as usize..).rev() {
+            self.owner[page as usize] = FREE;
+            self.free.push(page);
+        }
+        if held.open.is_empty() && held.kept.is_empty() {
+            self.held.remove(&k);
+        }
+    }
+
+    /// The first of the operation's pages become the tree's.
+    pub(super) fn settle(&mut self, k: Ordinal, keep: u32) {
+        let Some(held) = self.held.get_mut(&k) else { return };
+        let rest = held.open.split_off(keep as usize);
+        held.kept = std::mem::replace(&mut held.open, rest);
+        for &page in &held.kept {
+            self.owner[page as usize] |= SETTLED;
+        }
+    }
+
+    /// Frees settled pages, all or none; how many of which operation, in runs.
+    pub(super) fn release(&mut self, pages: &[u32]) -> Result<Vec<(Ordinal, u32)>, HostError> {
+        let mut runs: Vec<(Ordinal, u32)> = Vec::new();
+        for (i, &page) in pages.iter().enumerate() {
+            match (self.release_page(page), runs.last_mut()) {
+                (Ok(k), Some((last, count))) if k == *last => *count += 1,
+                (Ok(k), _) => runs.push((k, 1)),
+                (Err(error), _) => {
+                    self.take_back(&pages[..i], &runs);
+                    return Err(self.with_origin(error));
+                }
+            }
+        }
+        self.free.extend(pages.iter().rev());
+        Ok(runs)
+    }
+
+    /// The pages of the operation that are the tree's now, in the order of its tokens.
+    pub(super) fn kept(&self, k: Ordinal) -> Vec<u32> {
+        let kept = self.held.get(&k).map_or(&[][..], |held| &held.kept);
+        kept.iter().copied().filter(|&page| self.owner[page as usize] == k.0 << 1 | SETTLED).collect()
+    }
+
+    /// The operation has ended and holds no page.
+    pub(super) fn forget(&mut self, k: Ordinal) {
+        self.held.remove(&k);
+    }
+
+    /// Puts up to `count` free pages aside; how many.
+    pub(super) fn withdraw(&mut self, count: u32) -> u32 {
+        move_last(&mut self.free, &mut self.aside, count)
+    }
+
+    /// Makes up to `count` pages free again; how many.
+    pub(super) fn restore(&mut self, count: u32) -> u32 {
+        move_last(&mut self.aside, &mut self.free, count)
+    }
+
+    /// Marks one page free and gives the operation that it was settled by.
+    fn release_page(&mut self, page: u32) -> Result<Ordinal, HostError> {
+        let physical = narrow(self.owner.len());
+        let owner = self.owner.get_mut(page as usize).ok_or(HostError::NoSuchPage { page, physical })?;
+        let operation = Ordinal(*owner >> 1);
+        if *owner == FREE {
+            return Err(HostError::DoubleRelease { page, within_call: false });
+        }
+        if *owner & SETTLED == 0 {
+            return Err(HostError::NotSettled { page, operation });
+        }
+        *owner = FREE;
+        Ok(operation)
+    }
+
+    /// Undoes what a refused call released until then.
+    #[cold]
+    fn take_back(&mut self, pages: &[u32], runs: &[(Ordinal, u32)]) {
+        let owners = runs.iter().flat_map(|&(k, count)| (0..count).map(move |_| k.0 << 1 | SETTLED));
+        for (&page, owner) in pages.iter().zip(owners) {
+            self.owner[page as usize] = owner;
+        }
+    }
+
+    /// Says whether a page was released by the refused call itself: then, with all taken back, it is not free.
+    #[cold]
+    fn with_origin(&self, error: HostError) -> HostError {
+        match error {
+            HostError::DoubleRelease { page, .. } => {
+                HostError::DoubleRelease { page, within_call: self.owner[page as usize] != FREE }
+            }
+            other => other,
+        }
+    }
+
+    /// Every page has exactly one owner, and the ledger agrees with what is held.
+    pub(super) fn check(&self, ledger: &Ledger) -> Result<(), String> {
+        let mut claims = Claims { owner: &self.owner, claimed: vec![false; self.owner.len()] };
+        for &page in self.free.iter().chain(&self.aside) {
+            claims.claim(page, FREE)?;
+        }
+        for (&k, held) in &self.held {
+            held.open.iter().try_for_each(|&page| claims.claim(page, k.0 << 1))?;
+            self.kept(k).into_iter().try_for_each(|page| claims.claim(page, k.0 << 1 | SETTLED))?;
+            if ledger.stage(k).is_none() {
+                return Err(format!("operation {k} holds pages and has ended"));
+            }
+        }
+        if let Some(page) = claims.claimed.iter().position(|claimed| !claimed) {
+            return Err(format!("page {page} is in no list, its owner word is {:#x}", self.owner[page]));
+        }
+        ledger.entries().try_for_each(|(k, entry)| self.check_entry(k, entry))
+    }
+
+    fn check_entry(&self, k: Ordinal, entry: Entry) -> Result<(), String> {
+        let (open, kept) = (self.open(k).len(), self.kept(k).len());
+        let exact = matches!(entry.stage, Stage::Committed | Stage::Settled);
+        let open_fits = if exact { open == entry.open as usize } else { open <= entry.open as usize };
+        if open_fits && kept == entry.kept as usize {
+            return Ok(());
+        }
+        let Entry { stage, open: most, kept: due } = entry;
+        Err(format!("operation {k} is {stage} with {open} of {most} open pages and {kept} of {due} kept ones"))
+    }
+}
+
+/// Which pages some list has named until now.
+struct Claims<'a> {
+    owner: &'a [u64],
+    claimed: Vec<bool>,
+}
+
+impl Claims<'_> {
+    fn claim(&mut self, page: u32, owner: u64) -> Result<(), String> {
+        let (Some(claimed), Some(&word)) = (self.claimed.get_mut(page as usize), self.owner.get(page as usize)) else {
+            return Err(format!("page {page} is listed, the pool has {}", self.owner.len()));
+        };
+        if std::mem::replace(claimed, true) || word != owner {
+            return Err(format!("page {page} is listed for owner word {owner:#x}, its own is {word:#x}"));
+        }
+        Ok(())
+    }
+}
+
+fn move_last(from: &mut Vec<u32>, to: &mut Vec<u32>, count: u32) -> u32 {
+    let left = from.len().saturating_sub(count as usize);
+    let moved = narrow(from.len() - left);
+    to.extend(from.drain(left..).rev());
+    moved
+}
+
+/// A number of pages, all of which came from a `u32`.
+#[expect(clippy::cast_possible_truncation, reason = "no list is longer than the count that the pool was made with")]
+fn narrow(count: usize) -> u32 {
+    count as u32
+}

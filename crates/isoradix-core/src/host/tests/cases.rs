@@ -1,0 +1,145 @@
+//! Regression inputs from `CASES.md` at this level. Row 18 is with `capacity_tokens`.
+
+use super::*;
+use crate::host::Declined;
+
+/// What a frame would do with the votes of all ranks for an operation that takes all or nothing.
+fn all_or_nothing(ranks: &mut [HostPool], k: u64, asked: u32) -> Vec<u32> {
+    let votes: Vec<u32> = ranks.iter_mut().map(|pool| reserved(pool, k, asked)).collect();
+    let granted = votes.iter().copied().min().unwrap();
+    let backable = ranks.iter().map(|pool| pool.backable().into_ballot()).min().unwrap();
+    for pool in ranks.iter_mut() {
+        if granted == asked {
+            pool.commit(Ordinal(k), agreed(granted)).unwrap();
+            pool.settle(Ordinal(k)).unwrap();
+        } else {
+            pool.abort(Ordinal(k)).unwrap();
+            pool.lower(agreed(backable));
+        }
+        pool.check().unwrap();
+    }
+    assert!(ranks.iter().all(|pool| pool.ledger() == ranks[0].ledger()));
+    votes
+}
+
+fn release_everywhere(ranks: &mut [HostPool], k: u64) {
+    for pool in ranks {
+        pool.release_all(Ordinal(k)).unwrap();
+    }
+}
+
+/// Row 5.
+#[test]
+fn releasing_no_pages_does_nothing() {
+    let mut pool = voting(4, 4);
+    settled(&mut pool, 0, 2);
+    let before = pool.clone();
+    pool.release(&[]).unwrap();
+    assert!(pool == before);
+}
+
+/// Row 10: aborted while they wait for their grant, while they copy, and before this rank has reserved.
+#[test]
+fn aborted_prefetches_occupy_nothing() {
+    let mut pool = voting(100, 100);
+    for k in (0..60).step_by(3) {
+        assert_eq!(reserved(&mut pool, k, 30), 30);
+        assert_eq!(reserved(&mut pool, k + 1, 30), 30);
+        pool.ask(Ordinal(k + 2), 40).unwrap().unwrap();
+        assert_eq!(pool.ledger().available(), 0);
+        pool.commit(Ordinal(k + 1), agreed(30)).unwrap();
+        pool.drain(Ordinal(k + 1)).unwrap();
+        pool.abort(Ordinal(k + 2)).unwrap();
+        pool.abort(Ordinal(k)).unwrap();
+        assert_eq!(pool.ledger().occupied(), 30, "a copy may touch the pages of {}", k + 1);
+        pool.finished(Ordinal(k + 1)).unwrap();
+        pool.abort(Ordinal(k + 1)).unwrap();
+    }
+    assert_eq!(pool.ledger().occupied(), 0);
+    assert_eq!(pool.leaks(), Ok(()));
+    assert_eq!(reserved(&mut pool, 60, 100), 100);
+}
+
+/// Row 20: the node is backed up nowhere, the capacity follows what is there, and comes back with it.
+#[test]
+fn where_one_rank_has_no_memory_no_rank_backs_up() {
+    let mut ranks = [voting(8, 8), voting(8, 8), voting(8, 8)];
+    assert_eq!(ranks[1].withdraw(PerRank::observe(8)).unwrap().into_ballot(), 8);
+    assert_eq!(all_or_nothing(&mut ranks, 0, 4), [4, 0, 4]);
+    for pool in &mut ranks {
+        assert_eq!((pool.ledger().occupied(), pool.ledger().capacity()), (0, 0));
+        let declined = Declined { asked: 4, occupied: 0, capacity: 0 };
+        assert_eq!(pool.ask(Ordinal(1), 4), Ok(Err(declined)), "on every rank, without a vote");
+    }
+    assert_eq!(ranks[1].restore(PerRank::observe(6)).into_ballot(), 6);
+    let backable = ranks.iter().map(|pool| pool.backable().into_ballot()).min().unwrap();
+    for pool in &mut ranks {
+        pool.raise(agreed(backable));
+    }
+    assert_eq!(ranks[0].ledger().capacity(), 6);
+    assert_eq!(all_or_nothing(&mut ranks, 2, 4), [4, 4, 4]);
+    assert!(ranks.iter().all(|pool| pool.ledger().occupied() == 4));
+}
+
+/// A short pool evicts instead of starving: what it evicts is what it can hand out again.
+#[test]
+fn a_short_pool_evicts_and_goes_on() {
+    let mut ranks = [voting(20, 20), voting(12, 20)];
+    assert_eq!(all_or_nothing(&mut ranks, 0, 10), [10, 10]);
+    assert_eq!(all_or_nothing(&mut ranks, 1, 10), [10, 2], "short once");
+    let declined = ranks.each_mut().map(|pool| pool.ask(Ordinal(2), 10).unwrap().unwrap_err());
+    assert_eq!(declined, [Declined { asked: 10, occupied: 10, capacity: 12 }; 2]);
+    assert_eq!(declined[0].short_by(), 8);
+    release_everywhere(&mut ranks, 0);
+    for k in 3..50 {
+        assert_eq!(all_or_nothing(&mut ranks, k, 10), [10, 10], "never again");
+        release_everywhere(&mut ranks, k);
+    }
+}
+
+/// A terminated prefetch: the tree has the framed progress at once, the rest drains, and neither hinders the other.
+#[test]
+fn a_terminated_prefetch_keeps_the_framed_progress() {
+    for released_while_draining in [false, true] {
+        let mut pool = voting(8, 8);
+        assert_eq!(reserved(&mut pool, 0, 8), 8);
+        assert_eq!(pool.commit(Ordinal(0), agreed(6)).unwrap().pages, [0, 1, 2, 3, 4, 5]);
+        pool.drain_rest(Ordinal(0), agreed(2)).unwrap();
+        assert_eq!((pool.ledger().occupied(), pool.pages(Ordinal(0))), (6, &[2, 3, 4, 5][..]));
+        if released_while_draining {
+            pool.release(&[1, 0]).unwrap();
+            assert_eq!(pool.ledger().occupied(), 4);
+        }
+        pool.finished(Ordinal(0)).unwrap();
+        pool.abort(Ordinal(0)).unwrap();
+        pool.check().unwrap();
+        assert_eq!(pool.ledger().occupied(), if released_while_draining { 0 } else { 2 });
+        assert_eq!(pool.ledger().stage(Ordinal(0)).is_none(), released_while_draining);
+    }
+}
+
+#[test]
+fn a_fixed_pool_commits_at_once() {
+    let mut pool = fixed(8);
+    pool.ask(Ordinal(3), 5).unwrap().unwrap();
+    assert_eq!(pool.pages(Ordinal(3)), [0, 1, 2, 3, 4]);
+    assert_eq!(pool.reserve(Ordinal(3)).unwrap().into_ballot(), 5);
+    assert_eq!(pool.ask(Ordinal(4), 4), Ok(Err(Declined { asked: 4, occupied: 5, capacity: 8 })));
+    pool.settle(Ordinal(3)).unwrap();
+    pool.release(&[1, 3]).unwrap();
+    pool.ask(Ordinal(5), 4).unwrap().unwrap();
+    assert_eq!(pool.pages(Ordinal(5)), [1, 3, 5, 6], "what came back last goes first");
+    pool.check().unwrap();
+}
+
+/// Nothing is added to the occupancy before something is taken off it.
+#[test]
+fn the_largest_capacity_is_counted() {
+    let mut pool = voting(1, u32::MAX);
+    pool.ask(Ordinal(0), u32::MAX).unwrap().unwrap();
+    pool.drain(Ordinal(0)).unwrap();
+    assert_eq!(pool.ask(Ordinal(1), u32::MAX).unwrap().unwrap_err().short_by(), u64::from(u32::MAX));
+    pool.finished(Ordinal(0)).unwrap();
+    pool.abort(Ordinal(0)).unwrap();
+    assert_eq!(pool.ledger().available(), u32::MAX);
+}

@@ -1,0 +1,440 @@
+//! Where the threads of one rank meet: per-rank facts and applied steps come in, ballots go out.
+
+use super::ballot::{BallotRing, Kept};
+use super::digests::DigestRing;
+use super::error::ProtocolError;
+use super::layout::{self, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
+use super::window::Window;
+use crate::ordinal::Ordinal;
+use crate::provenance::PerRank;
+
+/// Ballots kept: enough for a scheduler that is this many votes behind its own vote thread.
+const BALLOTS_KEPT: u32 = 128;
+
+/// Steps whose digest is kept: what an idle loop of some kHz passes in a second.
+const DIGESTS_KEPT: u32 = 4096;
+
+/// What became of a post.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posted {
+    /// It will be voted.
+    Taken,
+    /// The operation is over on this rank, or this rank has no stake in the number; nobody will ask.
+    Late,
+}
+
+/// What one rank knows, in the form in which it votes.
+///
+/// I/O threads post per-rank facts; the scheduler posts what it issued and applied; the ballot filler is the only reader. What is
+/// posted never goes back. The success of an operation must be posted before the watermark that covers it.
+///
+/// The slot of operation `k` is `k % W`. It is free for `k + W` when `k` is retired on every rank, which is when the admission
+/// window lets `k + W` in.
+pub struct Board {
+    rank: u32,
+    admission: Window,
+    issued: u64,
+    /// `SLOT_WORDS` words an operation, in the order of `k % W`.
+    slots: Box<[i64]>,
+    finished: [i64; layout::FIFOS],
+    backable: i64,
+    running: bool,
+    stopping: bool,
+    retired: u64,
+    applied_step: Option<u64>,
+    pub(super) digests: DigestRing,
+    pub(super) ballots: BallotRing,
+}
+
+impl Board {
+    /// The board of a rank whose window is of `width` operations.
+    ///
+    /// # Errors
+    /// If the width is out of range.
+    pub fn new(rank: u32, width: u32) -> Result<Self, ProtocolError> {
+        Ok(Self {
+            rank,
+            admission: Window::new(width)?,
+            issued: 0,
+            slots: vec![UNKNOWN; SLOT_WORDS * width as usize].into(),
+            finished: [0; layout::FIFOS],
+            backable: UNKNOWN,
+            running: true,
+            stopping: false,
+            retired: 0,
+            applied_step: None,
+            digests: DigestRing::new(DIGESTS_KEPT),
+            ballots: BallotRing::new(layout::ballot_words(width), BALLOTS_KEPT),
+        })
+    }
+
+    /// The rank.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Operations that may be issued now: `issued` lies in it, or issuing is declined, on all ranks alike.
+    #[must_use]
+    pub fn admission(&self) -> Window {
+        self.admission
+    }
+
+    /// The digests with which this rank entered its last steps.
+    #[must_use]
+    pub fn digests(&self) -> &DigestRing {
+        &self.digests
+    }
+
+    /// An operation begins its life here; from now on facts about it are taken.
+    ///
+    /// # Errors
+    /// If it is not the next ordinal, or not in the admission window.
+    pub fn issue(&mut self, k: Ordinal) -> Result<(), ProtocolError> {
+        let hint = "ordinals are handed out in logical order, over all kinds";
+        ProtocolError::in_range("ordinal", k.0, self.issued, self.issued, hint)?;
+        let hint = "operations past the window are declined until older ones retire";
+        ProtocolError::in_range("ordinal", k.0, self.admission.base(), self.admission.end() - 1, hint)?;
+        self.issued += 1;
+        self.slot(k).fill(UNKNOWN);
+        Ok(())
+    }
+
+    /// Posts the tokens found for an operation. The first post stands.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub fn post_hit(&mut self, k: Ordinal, tokens: PerRank<u64>) -> Result<Posted, ProtocolError> {
+        self.post(k, SlotField::Hit, layout::counter(tokens.into_ballot()))
+    }
+
+    /// Posts the pages reserved for an operation. The first post stands.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub fn post_pages(&mut self, k: Ordinal, pages: PerRank<u32>) -> Result<Posted, ProtocolError> {
+        self.post(k, SlotField::Pages, pages.into_ballot().into())
+    }
+
+    /// Posts how much of an operation has arrived. The largest post stands.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub fn post_progress(&mut self, k: Ordinal, amount: PerRank<u64>) -> Result<Posted, ProtocolError> {
+        self.post(k, SlotField::Progress, layout::counter(amount.into_ballot()))
+    }
+
+    /// Posts how an operation ended here. The first post stands: a failure that follows readiness is an input of a later operation.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub fn post_ready(&mut self, k: Ordinal, succeeded: PerRank<bool>) -> Result<Posted, ProtocolError> {
+        self.post(k, SlotField::Ready, succeeded.into_ballot().into())
+    }
+
+    /// This rank has no stake in one number of an operation: it is no writer, or has no such pool.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub fn abstain(&mut self, k: Ordinal, field: SlotField) -> Result<Posted, ProtocolError> {
+        self.post(k, field, NO_STAKE)
+    }
+
+    /// An operation is terminal here. Ranks that are not there yet need nothing from this one: they have the frames.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub fn terminal(&mut self, k: Ordinal) -> Result<(), ProtocolError> {
+        if self.holds(k)? {
+            self.slot(k).fill(NO_STAKE);
+        }
+        Ok(())
+    }
+
+    /// Every operation of a FIFO below `ordinal` has finished here. The largest post stands.
+    ///
+    /// # Errors
+    /// If there is no such FIFO.
+    pub fn post_finished(&mut self, fifo: usize, below: PerRank<u64>) -> Result<(), ProtocolError> {
+        let below = layout::counter(below.into_ballot());
+        let watermark = self.fifo(fifo)?;
+        *watermark = below.max(*watermark);
+        Ok(())
+    }
+
+    /// This rank has no such FIFO.
+    ///
+    /// # Errors
+    /// If nobody has.
+    pub fn abstain_finished(&mut self, fifo: usize) -> Result<(), ProtocolError> {
+        *self.fifo(fifo)? = NO_STAKE;
+        Ok(())
+    }
+
+    /// Posts the host pages that this rank could back in all. The last post stands.
+    pub fn post_backable(&mut self, pages: PerRank<u32>) {
+        self.backable = pages.into_ballot().into();
+    }
+
+    /// This rank has no host pool.
+    pub fn abstain_backable(&mut self) {
+        self.backable = NO_STAKE;
+    }
+
+    /// This rank pauses, for example to capture graphs, or goes on.
+    pub fn pause(&mut self, paused: bool) {
+        self.running = !paused;
+    }
+
+    /// Everything that the step's frame asks for is done here. `retired` counts the leading operations that are terminal.
+    ///
+    /// # Errors
+    /// If the step was never entered or `retired` goes back or beyond what was issued.
+    pub fn finish_step(&mut self, step: u64, retired: u64) -> Result<(), ProtocolError> {
+        if self.digests.get(step).is_none() || self.applied_step.is_some_and(|applied| step <= applied) {
+            return Err(ProtocolError::OutOfOrder {
+                call: "finish_step",
+                why: "the step's frame was not just applied",
+            });
+        }
+        let hint = "retired counts leading terminal operations, and is never reset";
+        ProtocolError::in_range("retired", retired, self.retired, self.issued, hint)?;
+        (self.applied_step, self.retired) = (Some(step), retired);
+        Ok(())
+    }
+
+    /// A frame was applied: this rank entered its step with that digest.
+    pub(super) fn enter(&mut self, step: u64, digest: u64, framed_retired: Option<u64>, stop: bool) {
+        self.digests.record(step, digest);
+        self.stopping |= stop;
+        if let Some(base) = framed_retired {
+            // Checked against this rank's own ballot, so it is not above what this rank retired, and it never goes back.
+            let slid = self.admission.slide(base);
+            debug_assert_eq!(slid, Ok(()));
+        }
+    }
+
+    /// Writes a ballot with these bases, and keeps it.
+    pub(super) fn fill(&mut self, heading: &Heading, out: &mut [i64]) {
+        self.header(heading, out);
+        self.fill_slots(heading.base, &mut out[layout::BALLOT_HEADER_WORDS..]);
+    }
+
+    /// This rank's ballot of that vote.
+    pub(super) fn ballot(&self, vote: u64) -> Kept<'_> {
+        self.ballots.get(vote)
+    }
+
+    fn header(&self, heading: &Heading, out: &mut [i64]) {
+        layout::set_pair(out, layout::VOTE, heading.vote.cast_signed());
+        layout::set_pair(out, layout::EPOCH, heading.epoch.cast_signed());
+        layout::set_pair(out, layout::BASE, heading.base.cast_signed());
+        layout::set_pair(out, layout::DIGEST_STEP, heading.digest_step.map_or(UNKNOWN, layout::counter));
+        match heading.digest_step.and_then(|step| self.digests.get(step)) {
+            Some(digest) => layout::set_pair(out, layout::DIGEST, digest.cast_signed()),
+            None => out[layout::DIGEST..layout::DIGEST + 2].fill(NO_STAKE),
+        }
+        out[layout::ISSUED] = layout::counter(self.issued);
+        out[layout::RETIRED] = layout::counter(self.retired);
+        out[layout::APPLIED_STEP] = self.applied_step.map_or(UNKNOWN, layout::counter);
+        out[layout::BACKABLE] = self.backable;
+        out[layout::RUNNING] = self.running.into();
+        out[layout::STOPPING] = self.stopping.into();
+        out[layout::FINISHED..layout::FINISHED + layout::FIFOS].copy_from_slice(&self.finished);
+    }
+
+    /// Slots of `base ..`: this rank's, up to what it issued, and -1 above.
+    fn fill_slots(&self, base: u64, out: &mut [i64]) {
+        let width = u64::from(self.admission.width());
+        let known = self.issued.saturating_sub(base).min(width);
+        let (known, rest) = out.split_at_mut(words(known));
+        let turn = words(base % width);
+        let (front, back) = known.split_at_mut(known.len().min(self.slots.len() - turn));
+        front.copy_from_slice(&self.slots[turn..turn + front.len()]);
+        back.copy_from_slice(&self.slots[..back.len()]);
+        rest.fill(UNKNOWN);
+    }
+
+    fn post(&mut self, k: Ordinal, field: SlotField, value: i64) -> Result<Posted, ProtocolError> {
+        if !self.holds(k)? {
+            return Ok(Posted::Late);
+        }
+        let word = &mut self.slot(k)[field as usize];
+        match *word {
+            NO_STAKE => return Ok(Posted::Late),
+            UNKNOWN => *word = value,
+            _ if field == SlotField::Progress || value == NO_STAKE => *word = value.max(*word),
+            _ => {}
+        }
+        Ok(Posted::Taken)
+    }
+
+    /// Whether the operation's slot is still its own.
+    fn holds(&self, k: Ordinal) -> Result<bool, ProtocolError> {
+        if k.0 >= self.issued {
+            return Err(ProtocolError::NotIssued { operation: k, issued: self.issued });
+        }
+        Ok(self.issued - k.0 <= self.admission.width().into())
+    }
+
+    fn slot(&mut self, k: Ordinal) -> &mut [i64] {
+        let at = words(k.0 % u64::from(self.admission.width()));
+        &mut self.slots[at..at + SLOT_WORDS]
+    }
+
+    fn fifo(&mut self, fifo: usize) -> Result<&mut i64, ProtocolError> {
+        let hint = "one FIFO a kind of operation";
+        ProtocolError::in_range("fifo", fifo as u64, 0, layout::FIFOS as u64 - 1, hint)?;
+        Ok(&mut self.finished[fifo])
+    }
+}
+
+/// Words of so many slots, which are at most a window.
+fn words(slots: u64) -> usize {
+    usize::try_from(slots).unwrap_or(usize::MAX).saturating_mul(SLOT_WORDS)
+}
+
+/// What a vote asks about: equal on all ranks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heading {
+    pub(super) vote: u64,
+    pub(super) epoch: u64,
+    pub(super) base: u64,
+    pub(super) digest_step: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn k(ordinal: u64) -> Ordinal {
+        Ordinal(ordinal)
+    }
+
+    fn filled(board: &mut Board, base: u64) -> Vec<i64> {
+        let mut out = vec![7; layout::ballot_words(board.admission().width())];
+        board.fill(&Heading { vote: 3, epoch: 1, base, digest_step: None }, &mut out);
+        out
+    }
+
+    fn slot(ballot: &[i64], at: usize) -> [i64; SLOT_WORDS] {
+        let at = layout::BALLOT_HEADER_WORDS + at * SLOT_WORDS;
+        ballot[at..at + SLOT_WORDS].try_into().unwrap()
+    }
+
+    /// A board of 4 slots on which operations 0..issued were issued and all but the last 4 retired.
+    fn board(issued: u64) -> Board {
+        let mut board = Board::new(0, 4).unwrap();
+        for ordinal in 0..issued {
+            if ordinal >= 4 {
+                board.enter(ordinal, 0, Some(ordinal - 3), false);
+            }
+            board.issue(k(ordinal)).unwrap();
+        }
+        board
+    }
+
+    #[test]
+    fn a_new_board_votes_that_it_knows_nothing() {
+        let ballot = filled(&mut Board::new(0, 2).unwrap(), 0);
+        let expected = [3, !3, 1, !1, 0, !0, -1, 0, NO_STAKE, NO_STAKE, 0, 0, -1, -1, 1, 0, 0, 0, 0, 0];
+        assert_eq!(ballot[..20], expected);
+        assert_eq!(ballot[20..], [-1; 8]);
+    }
+
+    #[test]
+    fn slots_follow_the_base_through_the_ring() {
+        let mut board = board(6);
+        for ordinal in 2..6 {
+            board.post_hit(k(ordinal), PerRank::observe(ordinal * 10)).unwrap();
+        }
+        let hits = |ballot: &[i64]| [0, 1, 2, 3].map(|at| slot(ballot, at)[0]);
+        assert_eq!(hits(&filled(&mut board, 2)), [20, 30, 40, 50]);
+        assert_eq!(hits(&filled(&mut board, 3)), [30, 40, 50, -1]);
+        assert_eq!(hits(&filled(&mut board, 5)), [50, -1, -1, -1]);
+        assert_eq!(hits(&filled(&mut board, 6)), [-1; 4]);
+        assert_eq!(hits(&filled(&mut board, 90)), [-1; 4]);
+    }
+
+    #[test]
+    fn what_is_posted_never_goes_back() {
+        let mut board = board(1);
+        let mut posted = |field: SlotField, values: [u64; 3]| {
+            for value in values {
+                let taken = match field {
+                    SlotField::Hit => board.post_hit(k(0), PerRank::observe(value)),
+                    SlotField::Pages => board.post_pages(k(0), PerRank::observe(value.try_into().unwrap())),
+                    SlotField::Progress => board.post_progress(k(0), PerRank::observe(value)),
+                    SlotField::Ready => board.post_ready(k(0), PerRank::observe(value == 1)),
+                };
+                assert_eq!(taken, Ok(Posted::Taken));
+            }
+            slot(&filled(&mut board, 0), 0)[field as usize]
+        };
+        assert_eq!(posted(SlotField::Hit, [5, 9, 1]), 5);
+        assert_eq!(posted(SlotField::Pages, [3, 1, 4]), 3);
+        assert_eq!(posted(SlotField::Progress, [5, 9, 1]), 9);
+        assert_eq!(posted(SlotField::Ready, [1, 0, 0]), 1, "a failure after readiness is not taken back");
+        assert_eq!(posted(SlotField::Ready, [0, 1, 1]), 1);
+        board.post_finished(2, PerRank::observe(8)).unwrap();
+        board.post_finished(2, PerRank::observe(6)).unwrap();
+        assert_eq!(filled(&mut board, 0)[layout::FINISHED + 2], 8);
+    }
+
+    #[test]
+    fn a_failure_stands() {
+        let mut board = board(1);
+        board.post_ready(k(0), PerRank::observe(false)).unwrap();
+        board.post_ready(k(0), PerRank::observe(true)).unwrap();
+        assert_eq!(slot(&filled(&mut board, 0), 0)[SlotField::Ready as usize], 0);
+    }
+
+    #[test]
+    fn no_stake_and_terminal_lose_every_min() {
+        let mut board = board(2);
+        board.abstain(k(0), SlotField::Pages).unwrap();
+        assert_eq!(slot(&filled(&mut board, 0), 0), [-1, NO_STAKE, -1, -1]);
+        assert_eq!(board.post_pages(k(0), PerRank::observe(3)), Ok(Posted::Late));
+        board.terminal(k(1)).unwrap();
+        assert_eq!(slot(&filled(&mut board, 0), 1), [NO_STAKE; 4]);
+        assert_eq!(board.post_progress(k(1), PerRank::observe(3)), Ok(Posted::Late));
+    }
+
+    #[test]
+    fn posts_before_issue_are_refused_and_posts_after_the_window_are_late() {
+        let mut board = board(6);
+        let error = board.post_hit(k(6), PerRank::observe(1)).unwrap_err();
+        assert_eq!(error, ProtocolError::NotIssued { operation: k(6), issued: 6 });
+        assert_eq!(board.post_hit(k(1), PerRank::observe(1)), Ok(Posted::Late));
+        board.terminal(k(1)).unwrap();
+        assert_eq!(slot(&filled(&mut board, 2), 3), [-1; 4], "operation 5 lives where 1 was");
+    }
+
+    #[test]
+    fn ordinals_come_in_order_and_inside_the_window() {
+        let mut board = board(3);
+        assert!(board.issue(k(4)).is_err());
+        board.issue(k(3)).unwrap();
+        let error = board.issue(k(4)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "ordinal 4 is out of range: 0 to 3\nhint: operations past the window are declined until older ones retire"
+        );
+        board.enter(9, 0, Some(1), false);
+        board.issue(k(4)).unwrap();
+    }
+
+    #[test]
+    fn a_step_is_finished_once_and_retired_is_bounded() {
+        let mut board = board(2);
+        assert!(board.finish_step(1, 0).is_err(), "never entered");
+        board.enter(1, 77, None, false);
+        assert!(board.finish_step(1, 3).is_err(), "more than issued");
+        board.finish_step(1, 1).unwrap();
+        assert!(board.finish_step(1, 1).is_err(), "twice");
+        board.enter(2, 78, None, true);
+        assert!(board.finish_step(2, 0).is_err(), "back");
+        let ballot = filled(&mut board, 0);
+        assert_eq!((ballot[layout::RETIRED], ballot[layout::APPLIED_STEP], ballot[layout::STOPPING]), (1, 1, 1));
+    }
+}

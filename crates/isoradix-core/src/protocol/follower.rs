@@ -1,0 +1,133 @@
+//! Every rank but the leader: believes a frame only as far as its own state bears it out.
+
+use super::applied::AppliedFrame;
+use super::ballot::Kept;
+use super::board::Board;
+use super::error::Divergence;
+use super::frame::{Frame, Member};
+use super::layout::{self, Gap};
+use super::reduced::Reduced;
+
+/// A follower's side of the frames: `check`, once a step, in the order in which they were stamped.
+#[derive(Debug)]
+pub struct Follower {
+    member: Member,
+    next_step: u64,
+    now_ms: u64,
+    /// The vote framed last.
+    framed: Option<Reduced>,
+    stopped: bool,
+}
+
+impl Follower {
+    /// A follower before it applies `first_step`, which is the same on all ranks.
+    #[must_use]
+    pub fn new(member: Member, first_step: u64) -> Self {
+        Self { member, next_step: first_step, now_ms: 0, framed: None, stopped: false }
+    }
+
+    /// The step that is applied next.
+    #[must_use]
+    pub fn next_step(&self) -> u64 {
+        self.next_step
+    }
+
+    /// Checks the next frame against this rank's own state, and makes it ready to be applied. `digest` is this rank's decision
+    /// digest at this moment.
+    ///
+    /// # Errors
+    /// If this rank and the leader have parted. The board and this machine are then as they were: nothing was taken.
+    pub fn check(&mut self, frame: Frame, digest: u64, board: &mut Board) -> Result<AppliedFrame, Divergence> {
+        self.check_place(&frame)?;
+        let Member { rank, .. } = self.member;
+        if frame.digest != digest {
+            return Err(Divergence::Leader { rank, step: frame.step, leader: frame.digest, own: digest });
+        }
+        if let Some(vote) = &frame.vote {
+            self.check_vote(frame.step, vote, board)?;
+            self.framed = Some(vote.clone());
+        }
+        self.next_step += 1;
+        self.now_ms = frame.now_ms;
+        self.stopped = frame.stops();
+        Ok(AppliedFrame::new(frame, board))
+    }
+
+    /// Whether this is the frame of this rank's next step.
+    fn check_place(&self, frame: &Frame) -> Result<(), Divergence> {
+        let Member { domain, epoch, rank } = self.member;
+        let step = self.next_step;
+        if self.stopped {
+            return Err(Divergence::AfterStop { rank, step: frame.step, stopped: step - 1 });
+        }
+        let differs = |field, got, expected| Err(Divergence::Frame { rank, step, field, got, expected });
+        if frame.domain != domain {
+            return differs("domain", frame.domain.into(), domain.into());
+        }
+        if frame.epoch != epoch {
+            return differs("epoch", frame.epoch, epoch);
+        }
+        if frame.step != step {
+            return differs("step", frame.step, step);
+        }
+        if frame.now_ms < self.now_ms {
+            return differs("now_ms, which never goes back,", frame.now_ms, self.now_ms);
+        }
+        Ok(())
+    }
+
+    /// Whether the vote is newer than the last, whole, and no more than this rank itself voted.
+    fn check_vote(&self, step: u64, vote: &Reduced, board: &Board) -> Result<(), Divergence> {
+        let (rank, ordinal, words) = (self.member.rank, vote.vote(), vote.words());
+        if let Some(last) = &self.framed
+            && ordinal <= last.vote()
+        {
+            let (field, expected) = ("vote", last.vote() + 1);
+            return Err(Divergence::Frame { rank, step, field, got: ordinal, expected });
+        }
+        let width = layout::ballot_words(board.admission().width());
+        if words.len() != width {
+            return Err(Divergence::Shape { rank, got: words.len() as u64, expected: width as u64 });
+        }
+        let filled = board.ballots.filled();
+        let kept = board.ballot(ordinal);
+        if kept == Kept::Never {
+            return Err(Divergence::NeverVoted { rank, step, vote: ordinal, filled });
+        }
+        self.check_pairs(ordinal, words, &kept)?;
+        if let Some(Gap { field, operation, left: agreed, right: own }) = kept.lacks(words) {
+            return Err(Divergence::AboveBallot {
+                rank,
+                step: Some(step),
+                vote: ordinal,
+                operation,
+                field,
+                agreed,
+                own,
+            });
+        }
+        match self.framed.as_ref().and_then(|last| layout::first_backward(last.words(), words)) {
+            Some(Gap { field, operation, left: before, right: now }) => {
+                Err(Divergence::Backwards { rank, vote: ordinal, operation, field, before, now, own: false })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the pairs say what every rank voted, as the leader's own vote machine must have seen to.
+    fn check_pairs(&self, vote: u64, words: &[i64], kept: &Kept<'_>) -> Result<(), Divergence> {
+        for at in layout::PAIRS {
+            let (min, max) = (words[at], !words[at + 1]);
+            let own = match kept {
+                Kept::Exact(own) => own[at],
+                _ if at == layout::EPOCH => self.member.epoch.cast_signed(),
+                _ => min,
+            };
+            if min != own || max != own {
+                let (rank, field) = (self.member.rank, layout::name(words, at).0);
+                return Err(Divergence::Unequal { rank, vote, field, min, max, own });
+            }
+        }
+        Ok(())
+    }
+}

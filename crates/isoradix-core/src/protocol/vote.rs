@@ -1,0 +1,201 @@
+//! One rank's side of the votes: what the next ballot asks about, and what a reduced vector must be.
+
+use super::board::{Board, Heading};
+use super::error::{Divergence, ProtocolError};
+use super::layout::{self, Gap};
+use super::reduced::Reduced;
+use super::window::Window;
+
+/// How long the vote thread waits between votes, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    /// While some operation that is issued everywhere is not retired everywhere.
+    pub busy_ms: u32,
+    /// While there is none.
+    pub idle_ms: u32,
+    /// While some rank is paused.
+    pub paused_ms: u32,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self { busy_ms: 0, idle_ms: 2, paused_ms: 50 }
+    }
+}
+
+/// When the next vote is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// So many milliseconds after the last one.
+    After {
+        /// Milliseconds.
+        ms: u32,
+    },
+    /// Never: every rank has applied the stop frame. All vote threads leave after the same vote.
+    Leave,
+}
+
+/// Votes of one rank: `fill`, reduce over the group, `complete`, and again.
+///
+/// What a ballot asks about (ordinal, base, the step compared) and when it is due are functions of the previous reduced vector alone.
+/// So all ranks vote equally often and about the same things, whatever their schedulers do meanwhile.
+#[derive(Debug)]
+pub struct VoteMachine {
+    rank: u32,
+    epoch: u64,
+    pacing: Pacing,
+    /// The vote to be filled next, or the one in flight.
+    next: u64,
+    in_flight: bool,
+    /// The ballot filled last.
+    own: Box<[i64]>,
+    /// The vector completed last.
+    seen: Option<Reduced>,
+}
+
+impl VoteMachine {
+    /// The machine of one rank, before its first vote.
+    ///
+    /// # Errors
+    /// If the window's width is out of range.
+    pub fn new(rank: u32, epoch: u64, width: u32, pacing: Pacing) -> Result<Self, ProtocolError> {
+        let own = vec![layout::UNKNOWN; layout::ballot_words(Window::new(width)?.width())].into();
+        Ok(Self { rank, epoch, pacing, next: 0, in_flight: false, own, seen: None })
+    }
+
+    /// Words of a ballot.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Ordinal of the vote that is filled next, or in flight.
+    #[must_use]
+    pub fn vote(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether a ballot is filled and its vote not completed.
+    #[must_use]
+    pub fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
+    /// When the next vote is due.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        match &self.seen {
+            None => Pace::After { ms: self.pacing.busy_ms },
+            Some(seen) if seen.stopping() => Pace::Leave,
+            Some(seen) if !seen.running() => Pace::After { ms: self.pacing.paused_ms },
+            Some(seen) if seen.issued() > seen.retired() => Pace::After { ms: self.pacing.busy_ms },
+            Some(_) => Pace::After { ms: self.pacing.idle_ms },
+        }
+    }
+
+    /// Writes this rank's next ballot to `out`, and keeps it on the board.
+    ///
+    /// # Errors
+    /// If the vote before is not completed, all ranks have left, or `out` has another length than [`VoteMachine::words`].
+    /// [`Divergence::Backwards`], naming this rank, if a number that only grows went back; `out` then holds the ballot all the
+    /// same, and the vote is in flight: the other ranks wait for it.
+    pub fn fill(&mut self, board: &mut Board, out: &mut [i64]) -> Result<(), ProtocolError> {
+        if self.in_flight {
+            return Err(ProtocolError::OutOfOrder { call: "fill", why: "the vote before is not completed" });
+        }
+        if self.pace() == Pace::Leave {
+            return Err(ProtocolError::OutOfOrder { call: "fill", why: "every rank has stopped" });
+        }
+        ProtocolError::same_length("ballot", out.len(), self.own.len())?;
+        board.fill(&self.heading(), out);
+        board.ballots.push(out);
+        let back = self.seen.as_ref().and_then(|_| layout::first_backward(&self.own, out));
+        self.own.copy_from_slice(out);
+        self.in_flight = true;
+        match back {
+            Some(back) => Err(self.backwards(back, true).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the vector that the group reduced, and makes it the base of the next vote.
+    ///
+    /// # Errors
+    /// If no vote is in flight, or the vector shows that ranks have parted. The vote then stays in flight.
+    pub fn complete(&mut self, reduced: &[i64]) -> Result<Reduced, ProtocolError> {
+        if !self.in_flight {
+            return Err(ProtocolError::OutOfOrder { call: "complete", why: "no vote is in flight" });
+        }
+        self.check(reduced)?;
+        let reduced = Reduced::from_words(reduced.into());
+        self.seen = Some(reduced.clone());
+        self.next += 1;
+        self.in_flight = false;
+        Ok(reduced)
+    }
+
+    /// The vector completed last: for the vote thread's own waits, see [`Stall`](super::Stall).
+    pub(super) fn seen(&self) -> Option<&Reduced> {
+        self.seen.as_ref()
+    }
+
+    /// The rank whose votes these are.
+    pub(super) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Whether no rank has applied fewer steps than this one, as far as the vector completed last tells.
+    pub(super) fn is_slowest(&self) -> bool {
+        self.seen().is_some_and(|seen| seen.words()[layout::APPLIED_STEP] == self.own[layout::APPLIED_STEP])
+    }
+
+    fn heading(&self) -> Heading {
+        Heading {
+            vote: self.next,
+            epoch: self.epoch,
+            base: self.seen().map_or(0, Reduced::retired),
+            digest_step: self.seen().and_then(Reduced::applied_step),
+        }
+    }
+
+    fn check(&self, reduced: &[i64]) -> Result<(), Divergence> {
+        let (rank, vote) = (self.rank, self.next);
+        let (got, expected) = (reduced.len() as u64, self.own.len() as u64);
+        if got != expected {
+            return Err(Divergence::Shape { rank, got, expected });
+        }
+        for at in layout::PAIRS {
+            let (min, max, own) = (reduced[at], !reduced[at + 1], self.own[at]);
+            if min != own || max != own {
+                let field = layout::name(reduced, at).0;
+                return Err(Divergence::Unequal { rank, vote, field, min, max, own });
+            }
+        }
+        self.check_digest(reduced)?;
+        if let Some(Gap { field, operation, left: agreed, right: own }) = layout::first_above(reduced, &self.own) {
+            return Err(Divergence::AboveBallot { rank, step: None, vote, operation, field, agreed, own });
+        }
+        match self.seen().and_then(|before| layout::first_backward(before.words(), reduced)) {
+            Some(back) => Err(self.backwards(back, false)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether all ranks that voted a digest voted the same.
+    fn check_digest(&self, reduced: &[i64]) -> Result<(), Divergence> {
+        let (digest, complement) = (reduced[layout::DIGEST], reduced[layout::DIGEST + 1]);
+        let nobody = digest == layout::NO_STAKE && complement == layout::NO_STAKE;
+        if nobody || complement == !digest {
+            return Ok(());
+        }
+        let had = self.own[layout::DIGEST + 1] == !self.own[layout::DIGEST];
+        let own = had.then(|| self.own[layout::DIGEST].cast_unsigned());
+        let step = self.own[layout::DIGEST_STEP].cast_unsigned();
+        Err(Divergence::Digest { rank: self.rank, vote: self.next, step, own })
+    }
+
+    fn backwards(&self, gap: Gap, own: bool) -> Divergence {
+        let Gap { field, operation, left: before, right: now } = gap;
+        Divergence::Backwards { rank: self.rank, vote: self.next, operation, field, before, now, own }
+    }
+}
