@@ -47,10 +47,13 @@ impl NodeHandle {
 }
 
 /// A run of pages on the path from a root, and all that is known of it.
+///
+/// Two cache lines, aligned as a pair: what a walk, a lock and an eviction follow is in the first one.
 #[derive(Debug, Clone)]
+#[repr(C, align(128))]
 pub(crate) struct Node {
     pub(crate) parent: NodeId,
-    /// First granule of the run in the run store.
+    /// First granule of the run in the run store; of a root in bigram mode, the first token of the path.
     pub(crate) run: u32,
     /// Length of the run.
     pub(crate) pages: u32,
@@ -58,22 +61,21 @@ pub(crate) struct Node {
     pub(crate) edge: u32,
     pub(crate) lock_ref: u32,
     pub(crate) pin_ref: u32,
-    /// Pages from the root to the end of the run.
-    pub(crate) depth: u32,
-    /// Deepest depth ever inserted at or below this node.
-    pub(crate) reach: u32,
-    pub(crate) namespace: NamespaceId,
+    pub(crate) children: u32,
     /// Children form a ring in order of arrival; `NONE` if there are none.
     pub(crate) first_child: NodeId,
     pub(crate) next: NodeId,
     pub(crate) prev: NodeId,
-    pub(crate) children: u32,
+    pub(crate) namespace: NamespaceId,
     /// Odd while the node lives.
     pub(crate) generation: u32,
-    /// In bigram mode the first token of the path; only roots have it.
-    pub(crate) first_token: Option<u32>,
+    /// Pages from the root to the end of the run.
+    pub(crate) depth: u32,
+    /// Deepest depth ever inserted at or below this node.
+    pub(crate) reach: u32,
     /// Taken out of the LRU order while held; see `order::lru_order`.
     pub(crate) parked: bool,
+
     /// Running number of creation: the last word of every total order.
     pub(crate) sequence: u64,
     /// Hash of the run's tokens; of a root, hash of namespace and first token.
@@ -83,6 +85,8 @@ pub(crate) struct Node {
     pub(crate) hits: u64,
     pub(crate) priority: i64,
 }
+
+const _: () = assert!(size_of::<Node>() == 128);
 
 impl Node {
     /// Whether a lock or a pin is on this node or below.
@@ -124,7 +128,6 @@ impl Node {
             prev: NONE,
             children: 0,
             generation: 1,
-            first_token: None,
             parked: false,
             sequence: 0,
             content: 0,

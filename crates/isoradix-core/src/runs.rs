@@ -28,6 +28,9 @@ pub(crate) struct Run {
 pub(crate) struct RunStore {
     page: usize,
     extents: ExtentAllocator,
+    /// Released granules that wait for a neighbour: start and length. An eviction often frees one run after another in
+    /// order of address, and then frees them here as one.
+    released: (u32, u32),
     /// `page` words a granule.
     tokens: Vec<u32>,
     /// One word a granule: the page's first slot, or `SPILLED | cell`.
@@ -41,6 +44,7 @@ impl RunStore {
         Self {
             page: page_size as usize,
             extents: ExtentAllocator::new(),
+            released: (0, 0),
             tokens: Vec::new(),
             slots: Vec::new(),
             spill: Vec::new(),
@@ -69,6 +73,7 @@ impl RunStore {
         let pages = tokens.len() / self.page;
         debug_assert!(pages > 0 && tokens.len() == pages * self.page && slots.len() == tokens.len());
         let pages = u32::try_from(pages).expect("room was checked");
+        self.flush();
         let start = self.extents.alloc(pages).expect("room was checked");
         let (content, tokens_seen) = self.write_tokens(start as usize * self.page, tokens);
         let slots_seen = self.write_slots(start as usize, slots);
@@ -126,7 +131,21 @@ impl RunStore {
             let words = &self.slots[start as usize..(start + pages) as usize];
             self.free_cells.extend(words.iter().filter(|word| **word & SPILLED != 0).map(|word| word & !SPILLED));
         }
-        self.extents.free(start, pages);
+        let (first, waiting) = self.released;
+        if first + waiting == start {
+            self.released = (first, waiting + pages);
+        } else {
+            self.flush();
+            self.released = (start, pages);
+        }
+    }
+
+    /// Frees what waits for a neighbour.
+    fn flush(&mut self) {
+        let (start, pages) = std::mem::take(&mut self.released);
+        if pages > 0 {
+            self.extents.free(start, pages);
+        }
     }
 
     /// The tokens of a run.
@@ -157,7 +176,7 @@ impl RunStore {
 
     /// Granules in use.
     pub(crate) fn used_pages(&self) -> u32 {
-        self.extents.used()
+        self.extents.used() - self.released.1
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

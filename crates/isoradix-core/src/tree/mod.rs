@@ -83,8 +83,13 @@ impl Tree {
         let content = self.root_content(namespace, first_token);
         self.edges.find(edge_tag(content), |id| {
             let node = &self.nodes[id];
-            node.parent == ROOT && node.namespace == namespace && node.first_token == first_token
+            node.parent == ROOT && node.namespace == namespace && self.first_token(id) == first_token
         })
+    }
+
+    /// In bigram mode the first token of the paths below a root of a namespace.
+    fn first_token(&self, root: NodeId) -> Option<u32> {
+        self.bigram.then_some(self.nodes[root].run)
     }
 
     fn root_content(&self, namespace: NamespaceId, first_token: Option<u32>) -> u64 {
@@ -98,7 +103,8 @@ impl Tree {
         }
         let content = self.root_content(namespace, first_token);
         let edge = edge_tag(content);
-        let root = self.nodes.add(Node { parent: ROOT, edge, namespace, first_token, content, ..Node::empty() });
+        let run = first_token.unwrap_or(0);
+        let root = self.nodes.add(Node { parent: ROOT, run, edge, namespace, content, ..Node::empty() });
         self.nodes.link(root);
         self.edges.insert(edge, root);
         self.namespaces[namespace].roots += 1;
@@ -310,7 +316,7 @@ impl Tree {
     pub(crate) fn token_before(&self, id: NodeId) -> Option<u32> {
         let parent = self.nodes[id].parent;
         if self.nodes[parent].is_root() {
-            return self.nodes[parent].first_token;
+            return self.first_token(parent);
         }
         if self.bigram { self.tokens(parent).last().copied() } else { None }
     }
