@@ -147,9 +147,15 @@ def lock_path(name: str, sizes: Sizes) -> Sampler:
     return sample
 
 
+LARGE_SAMPLES = 5
+
+
 def evict_each(evictions: dict[str, int], evict: Callable[[int], float], count: int) -> Samples:
-    """`count` samples of each eviction; of large ones a single one, lest the tree shrinks under the measurement."""
-    return {row: [evict(tokens) for _ in range(1 if tokens > PAGE else count)] for row, tokens in evictions.items()}
+    """`count` samples of each eviction; of large ones five in a row, after which the caller fills the tree up again."""
+    return {
+        row: [evict(tokens) for _ in range(LARGE_SAMPLES if tokens > PAGE else count)]
+        for row, tokens in evictions.items()
+    }
 
 
 class Leaves:
@@ -160,6 +166,7 @@ class Leaves:
     def __init__(self, name: str, leaves: int, evictions: dict[str, int]) -> None:
         self.cache = make(name, Setup(PAGE))
         self.leaves, self.evictions = leaves, evictions
+        self.dropped, self.seed = 0, 1 << 40
         self._warm_up()
         before = resident_bytes()
         self._grow()
@@ -175,18 +182,28 @@ class Leaves:
     def _grow(self) -> None:
         slots = shuffled_slots(7, self.leaves * PAGE)
         for first in range(0, self.leaves, self.CHUNK):
-            count = min(self.CHUNK, self.leaves - first)
-            tokens = np.random.default_rng(first).integers(1, 1 << 31, (count, PAGE))
-            for leaf in range(count):
-                at = (first + leaf) * PAGE
-                self.cache.insert(self.cache.key(tokens[leaf]), self.cache.slots(slots[at : at + PAGE]))
+            self._add(first, slots[first * PAGE : (first + self.CHUNK) * PAGE])
+
+    def _add(self, seed: int, slots: Tokens) -> None:
+        """A leaf for each page of `slots`."""
+        leaves = slots.reshape(-1, PAGE)
+        tokens = np.random.default_rng(seed).integers(1, 1 << 31, leaves.shape)
+        for leaf, of_leaf in zip(tokens, leaves, strict=True):
+            self.cache.insert(self.cache.key(leaf), self.cache.slots(of_leaf))
 
     def __call__(self, count: int) -> Samples:
-        return evict_each(self.evictions, self._evict, count)
+        samples = evict_each(self.evictions, self._evict, count)
+        while self.dropped > 0:
+            pages = min(self.CHUNK, self.dropped // PAGE)
+            self.seed -= 1
+            self._add(self.seed, np.arange(pages * PAGE))
+            self.dropped -= pages * PAGE
+        return samples
 
     def _evict(self, tokens: int) -> float:
         start = now()
         dropped = self.cache.evict(tokens)
         took = now() - start
         assert dropped >= tokens
+        self.dropped += dropped
         return took
