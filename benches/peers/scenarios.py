@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benches.trees import NODE, PAGE, Tokens, random_tokens, shuffled_slots
+from isoradix.bench.trees import path_ends
 
 from .adapters import Cache, Setup, make
-from .memory import resident_bytes
+from .memory import settled_bytes
 
 Samples: TypeAlias = dict[str, list[float]]
 Sampler: TypeAlias = Callable[[int], Samples]
@@ -36,7 +37,7 @@ QUICK = Sizes(flat=256, deep=2048, tail=128, large=4096, path_nodes=8)
 
 def grow_path(cache: Cache, tokens: Tokens, slots: Tokens, node: int) -> None:
     """One node for each `node` tokens, as a growing conversation leaves them."""
-    for end in range(node, len(tokens) + 1, node):
+    for end in path_ends(len(tokens), node):
         cache.insert(cache.key(tokens[:end]), cache.slots(slots[:end]))
 
 
@@ -151,7 +152,7 @@ LARGE_SAMPLES = 5
 
 
 def evict_each(evictions: dict[str, int], evict: Callable[[int], float], count: int) -> Samples:
-    """`count` samples of each eviction; of large ones five in a row, after which the caller fills the tree up again."""
+    """`count` samples of each eviction; of large ones, which take many leaves each, five in a row."""
     return {
         row: [evict(tokens) for _ in range(LARGE_SAMPLES if tokens > PAGE else count)]
         for row, tokens in evictions.items()
@@ -168,9 +169,9 @@ class Leaves:
         self.leaves, self.evictions = leaves, evictions
         self.dropped, self.seed = 0, 1 << 40
         self._warm_up()
-        before = resident_bytes()
+        before = settled_bytes()
         self._grow()
-        self.bytes_per_token = (resident_bytes() - before) / (leaves * PAGE)
+        self.bytes_per_token = (settled_bytes() - before) / (leaves * PAGE)
 
     def _warm_up(self) -> None:
         """Whatever the first call of each operation allocates is not the tree's."""
@@ -192,6 +193,7 @@ class Leaves:
             self.cache.insert(self.cache.key(leaf), self.cache.slots(of_leaf))
 
     def __call__(self, count: int) -> Samples:
+        """Evicts, then fills the tree up again, which is not timed."""
         samples = evict_each(self.evictions, self._evict, count)
         while self.dropped > 0:
             pages = min(self.CHUNK, self.dropped // PAGE)

@@ -40,7 +40,7 @@ impl NodeHandle {
         self.0
     }
 
-    #[allow(clippy::cast_possible_truncation)] // the low half
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     fn id(self) -> NodeId {
         self.0 as u32
     }
@@ -73,7 +73,7 @@ pub(crate) struct Node {
     pub(crate) depth: u32,
     /// Deepest depth ever inserted at or below this node.
     pub(crate) reach: u32,
-    /// Taken out of the LRU order while held; see `order::lru_order`.
+    /// Taken out of the LRU order while held; see `order::lru`.
     pub(crate) parked: bool,
 
     /// Running number of creation: the last word of every total order.
@@ -112,6 +112,7 @@ impl Node {
         if self.is_root() { self.content } else { self.sequence }
     }
 
+    /// A node of nothing. Its priority is below every other, so that an insert raises it whatever it brings.
     pub(crate) fn empty() -> Self {
         Self {
             parent: NONE,
@@ -134,7 +135,7 @@ impl Node {
             access: Stamp::default(),
             created: Stamp::default(),
             hits: 0,
-            priority: 0,
+            priority: i64::MIN,
         }
     }
 }
@@ -144,12 +145,14 @@ impl Node {
 pub(crate) struct Arena {
     nodes: Vec<Node>,
     free: Vec<NodeId>,
+    /// Dead nodes whose index is not used again.
+    retired: usize,
 }
 
 impl Arena {
     /// An arena that holds the root.
     pub(crate) fn new() -> Self {
-        Self { nodes: vec![Node::empty()], free: Vec::new() }
+        Self { nodes: vec![Node::empty()], free: Vec::new(), retired: 0 }
     }
 
     /// How many more nodes fit.
@@ -160,7 +163,7 @@ impl Arena {
     /// Takes in a node. The caller has made sure that there is room.
     pub(crate) fn add(&mut self, mut node: Node) -> NodeId {
         if let Some(id) = self.free.pop() {
-            node.generation = (self[id].generation + 1) & GENERATION_MASK;
+            node.generation = self[id].generation + 1;
             self[id] = node;
             return id;
         }
@@ -175,7 +178,12 @@ impl Arena {
         let node = &mut self[id];
         debug_assert!(node.generation % 2 == 1);
         node.generation += 1;
-        self.free.push(id);
+        // An index whose generations are used up is not used again, lest an old handle comes to life.
+        if node.generation < GENERATION_MASK {
+            self.free.push(id);
+        } else {
+            self.retired += 1;
+        }
     }
 
     /// The node that a handle names.
@@ -197,7 +205,24 @@ impl Arena {
 
     /// Living nodes, roots included.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len() - self.free.len()
+        self.nodes.len() - self.free.len() - self.retired
+    }
+
+    /// Every node on the free list is dead and there once, and no other is dead.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut free = vec![false; self.nodes.len()];
+        for id in &self.free {
+            match free.get_mut(*id as usize) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) => return Err(format!("node index {id} is free twice")),
+                None => return Err(format!("node index {id} is free, but there are {}", self.nodes.len())),
+            }
+        }
+        let dead = self.nodes.iter().map(|node| node.generation % 2 == 0);
+        match dead.zip(free).position(|(dead, free)| dead != free) {
+            Some(id) => Err(format!("node index {id} has generation {}: dead is not free", self.nodes[id].generation)),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -1,7 +1,8 @@
 """Exit codes, and errors as two lines on stderr: what is wrong, then a hint."""
 
+import os
 import sys
-from typing import Final
+from typing import Final, TextIO
 
 from rich.console import Console
 
@@ -24,10 +25,39 @@ def show_error(message: str) -> None:
     """One error on stderr, never wrapped, in colour on a terminal."""
     what, _, hint = message.partition("\n")
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    console.print("error: ", style="bold red", end="")
-    console.print(what, markup=False)
-    if hint:
-        console.print(hint, markup=False, style="dim")
+    with console.capture() as captured:
+        console.print("error: ", style="bold red", end="")
+        console.print(what, markup=False)
+        if hint:
+            console.print(hint, markup=False, style="dim")
+    show_note(captured.get())
+
+
+def show_note(text: str) -> None:
+    """Text on stderr; where that is closed or full, nobody can be told."""
+    if sys.stderr is None:
+        return
+    try:
+        print(text, end="", file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Drops what a stream still holds, which Python would fail to write at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def reason_of(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def lose_output(error: OSError) -> None:
+    """What a failed write to stdout means: a reader that has gone away (`| head`) is no error."""
+    silence(sys.stdout)
+    if not isinstance(error, BrokenPipeError):
+        what = f"standard output cannot be written: {reason_of(error)}"
+        raise UsageError(what, "send it to a file or a terminal with room") from error
 
 
 def exit_code_of(error: Exception) -> int:
