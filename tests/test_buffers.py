@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from isoradix import InputTypeError, PrefixCache, SlotPool
+from isoradix import InputTypeError, InvalidInputError, PrefixCache, SlotPool
 
 Make = Callable[[list[int]], Any]
 
@@ -209,3 +209,30 @@ def test_tensors_that_are_refused() -> None:
             cache.match_prefix(tensor)
         assert "\nhint: " in str(caught.value)
     assert cache.decision_digest == digest
+
+
+def test_code_that_runs_while_slots_are_read_cannot_move_a_borrowed_key() -> None:
+    key = np.arange(1 << 16)
+
+    class Mover:
+        def __index__(self) -> int:
+            key.resize(1, refcheck=False)
+            return 5
+
+    cache = PrefixCache()
+    with pytest.raises(InvalidInputError):  # the key that is read is the one that is left: one token
+        cache.insert(key, cast(Any, [Mover(), *range(1, 1 << 16)]))
+    assert cache.total_size == 0
+    cache.check()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_what_says_nothing_of_the_input_passes_as_it_is(error: type[BaseException]) -> None:
+    class Raiser:
+        def __index__(self) -> int:
+            raise error
+
+    with pytest.raises(error):
+        PrefixCache().probe(cast(Any, [Raiser()]))
+    with pytest.raises(error):
+        PrefixCache().evict(cast(Any, Raiser()))

@@ -34,7 +34,7 @@ class TraceError(InvalidInputError):
 class TraceRequest(msgspec.Struct, frozen=True, gc=False):
     """One request of a trace; further fields of a line are ignored."""
 
-    input_length: Annotated[int, msgspec.Meta(ge=0)]
+    input_length: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     hash_ids: list[_HashId]
     timestamp: float = 0.0
     output_length: int = 0
