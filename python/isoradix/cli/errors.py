@@ -1,5 +1,6 @@
 """Exit codes, and errors as two lines on stderr: what is wrong, then a hint."""
 
+import io
 import os
 import sys
 from typing import Final, TextIO
@@ -12,6 +13,8 @@ OK: Final = 0
 FINDING: Final = 1
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
+# a table is never squeezed: cells that end in dots are worth less than lines that wrap
+_WIDTH: Final = 400
 
 
 class UsageError(Exception):
@@ -24,13 +27,19 @@ class UsageError(Exception):
 def show_error(message: str) -> None:
     """One error on stderr, never wrapped, in colour on a terminal."""
     what, _, hint = message.partition("\n")
-    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    with console.capture() as captured:
-        console.print("error: ", style="bold red", end="")
-        console.print(what, markup=False)
-        if hint:
-            console.print(hint, markup=False, style="dim")
-    show_note(captured.get())
+    console, drawn = rendering(sys.stderr)
+    console.print("error: ", style="bold red", end="")
+    console.print(what, markup=False, soft_wrap=True)
+    if hint:
+        console.print(hint, markup=False, style="dim", soft_wrap=True)
+    show_note(drawn.getvalue())
+
+
+def rendering(stream: TextIO | None) -> tuple[Console, io.StringIO]:
+    """A console that writes to memory what suits the stream, so that a write that fails is ours to handle."""
+    drawn = io.StringIO()
+    colour = True if stream is not None and stream.isatty() else None  # None leaves it to the environment
+    return Console(file=drawn, force_terminal=colour, highlight=False, width=_WIDTH), drawn
 
 
 def show_note(text: str) -> None:

@@ -6,15 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isoradix.cli.errors import UsageError, lose_output, reason_of, show_note
-
-_TABLE_WIDTH: Final = 400
+from isoradix.cli.errors import UsageError, lose_output, reason_of, rendering, show_note
 
 
 class Tracker:
@@ -84,11 +81,9 @@ def save_report(path: Path, html: str) -> None:
 
 
 def _print(table: Table) -> None:
-    # a table is never squeezed: cells that end in dots are worth less than lines that wrap
-    console = Console(file=sys.stdout, highlight=False, width=_TABLE_WIDTH)
-    with console.capture() as captured:
-        console.print(table)
-    _write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    console, drawn = rendering(sys.stdout)
+    console.print(table)
+    _write("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()))
 
 
 def _write(text: str) -> None:
