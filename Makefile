@@ -67,7 +67,10 @@ bench: $(STAMPS)/extension $(STAMPS)/bench ## criterion for the core, pytest-ben
 	$(BIN)/python -m pytest benches --benchmark-only
 
 bench-peers: $(STAMPS)/extension ## isoradix and SGLang's caches in one run, written to benches/RESULTS.md
-	benches/peers/run.sh bench; met=$$?; $(BIN)/python -m benches.plot && exit $$met
+	@touch $(STAMPS)/peers-started
+	benches/peers/run.sh bench; code=$$?; \
+	if [ benches/RESULTS.json -nt $(STAMPS)/peers-started ]; then $(BIN)/python -m benches.plot || exit; fi; \
+	exit $$code
 
 plot: $(STAMPS)/extension ## the picture in README.md, from the last make bench-peers
 	$(BIN)/python -m benches.plot

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benches.peers.adapters import ISORADIX, SGLANG
-from benches.peers.results import FLOOR, HIGHER_IS_BETTER, PLAIN
+from benches.peers.adapters import ISORADIX
+from benches.peers.rows import FLOOR, HIGHER_IS_BETTER, PLAIN, best
 from isoradix.report.scale import Scale, logarithmic, microseconds
 from isoradix.report.svg import drawing, element, text
 
@@ -63,10 +63,11 @@ def read_rows(rows: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Row
     """The rows that were measured, as times."""
     found = []
     for name, label in ROWS.items():
-        times = {who: _microseconds(name, cell["median"]) for who, cell in rows.get(name, {}).items()}
-        peers = [times[peer] for peer in SGLANG if peer in times]
-        if ISORADIX in times and peers:
-            found.append(Row(label, times[ISORADIX], min(peers), times.get(FLOOR)))
+        medians = {who: cell["median"] for who, cell in rows.get(name, {}).items()}
+        ours, theirs, floor = medians.get(ISORADIX), best(name, medians), medians.get(FLOOR)
+        if ours and theirs:
+            least = _microseconds(name, floor) if floor else None
+            found.append(Row(label, _microseconds(name, ours), _microseconds(name, theirs), least))
     return found
 
 

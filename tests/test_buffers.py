@@ -9,12 +9,13 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from isoradix import InputTypeError, PrefixCache, SlotPool
+from isoradix import InputTypeError, InvalidInputError, PrefixCache, SlotPool
 
 Make = Callable[[list[int]], Any]
 
@@ -46,7 +47,7 @@ FORMS: dict[str, Make] = {
     "read-only": read_only,
     "slice": sliced,
     "subclass": lambda values: np.array(values, dtype=np.int64).view(np.recarray),
-    "memoryview": lambda values: memoryview(np.array(values, dtype=np.int64)),
+    "memoryview": lambda values: memoryview(cast(Any, np.array(values, dtype=np.int64))),
     "memoryview of bytes": lambda values: memoryview(np.array(values, dtype=np.int32).tobytes()).cast("i"),
     "ctypes": lambda values: (ctypes.c_int32 * len(values))(*values),
 }
@@ -75,6 +76,7 @@ def test_every_form_gives_the_same_decisions(make: Make) -> None:
     assert cache.journal() == reference.journal()
     for ours, theirs in zip(cache.walk(), reference.walk(), strict=True):
         assert ours == theirs
+        assert ours.handle != theirs.handle, "each cache has its own"
         assert cache.node_tokens(ours.handle).tolist() == reference.node_tokens(theirs.handle).tolist()
         assert cache.node_slots(ours.handle).tolist() == reference.node_slots(theirs.handle).tolist()
 
@@ -175,7 +177,7 @@ def test_tensors() -> None:
     torch = pytest.importorskip("torch")
     reference = history(list)
     for dtype in (torch.int32, torch.int64, torch.uint32):
-        cache = history(lambda values, dtype=dtype: torch.tensor(values, dtype=dtype))
+        cache = history(partial(torch.tensor, dtype=dtype))
         assert cache.decision_digest == reference.decision_digest
     table = torch.arange(32).reshape(4, 8)
     assert cache.probe(table[0]) == 0  # a row is contiguous
@@ -207,3 +209,30 @@ def test_tensors_that_are_refused() -> None:
             cache.match_prefix(tensor)
         assert "\nhint: " in str(caught.value)
     assert cache.decision_digest == digest
+
+
+def test_code_that_runs_while_slots_are_read_cannot_move_a_borrowed_key() -> None:
+    key = np.arange(1 << 16)
+
+    class Mover:
+        def __index__(self) -> int:
+            key.resize(1, refcheck=False)
+            return 5
+
+    cache = PrefixCache()
+    with pytest.raises(InvalidInputError):  # the key that is read is the one that is left: one token
+        cache.insert(key, cast(Any, [Mover(), *range(1, 1 << 16)]))
+    assert cache.total_size == 0
+    cache.check()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_what_says_nothing_of_the_input_passes_as_it_is(error: type[BaseException]) -> None:
+    class Raiser:
+        def __index__(self) -> int:
+            raise error
+
+    with pytest.raises(error):
+        PrefixCache().probe(cast(Any, [Raiser()]))
+    with pytest.raises(error):
+        PrefixCache().evict(cast(Any, Raiser()))

@@ -2,8 +2,9 @@
 
 import pytest
 
+from isoradix import InvalidInputError, PrefixCache, SlotPool
 from isoradix.cli.errors import UsageError
-from isoradix.cli.values import capacities, count, counts, policies
+from isoradix.cli.values import LARGEST_PAGE, MOST_TOKENS, capacities, count, counts, policies
 
 
 def test_counts_read_as_people_write_them() -> None:
@@ -24,3 +25,12 @@ def test_capacities_are_lists_or_doubling_ranges() -> None:
 
 def test_policies_keep_their_own_commas() -> None:
     assert policies("lru, slru:3,tlru:1000,200,lfu,lru") == ["lru", "slru:3", "tlru:1000,200", "lfu"]
+
+
+def test_the_limits_are_those_of_the_core() -> None:
+    PrefixCache(page_size=LARGEST_PAGE)
+    SlotPool(MOST_TOKENS, page_size=LARGEST_PAGE)
+    with pytest.raises(InvalidInputError):
+        PrefixCache(page_size=LARGEST_PAGE + 1)
+    with pytest.raises(InvalidInputError):
+        SlotPool(MOST_TOKENS + LARGEST_PAGE, page_size=LARGEST_PAGE)

@@ -47,7 +47,7 @@ HISTORY: list[Call] = [
     call("unlock", 0),
     call("unpin", 1),
     call("insert", [1, 2, 3], [50, 51, 52]),
-    call("remove_namespace", "lora"),
+    call("remove_namespace", ("lora", None)),
 ]
 
 
@@ -98,7 +98,7 @@ OTHER_HISTORIES = {
     "a locked node": changed(6, "lock", 1),
     "a pinned node": changed(7, "pin", 3),
     "the size of an eviction": changed(10, "evict", 1),
-    "a removed namespace": changed(14, "remove_namespace", "nobody"),
+    "a removed namespace": changed(14, "remove_namespace", ("nobody", None)),
     "an order": [HISTORY[1], HISTORY[0], *HISTORY[2:]],
     "a lost call": HISTORY[:-2] + HISTORY[-1:],
     "a call twice": [*HISTORY, HISTORY[-1]],
@@ -145,7 +145,7 @@ LOOKS: list[Callable[[PrefixCache], object]] = [
     lambda cache: cache.probe([1], ("lora", None)),
     lambda cache: [(cache.node(i.handle), cache.slots(i.handle), cache.node_tokens(i.handle)) for i in cache.walk()],
     lambda cache: cache.dfs_weight_order([info.handle for info in cache.walk()]),
-    lambda cache: (cache.namespaces(), cache.namespace_size("lora"), cache.memory_bytes(), repr(cache)),
+    lambda cache: (cache.namespaces(), cache.namespace_size(("lora", None)), cache.memory_bytes(), repr(cache)),
     lambda cache: (cache.journal(), cache.journal_bytes(), cache.take_events()),
     lambda cache: cache.check(),
 ]
@@ -159,7 +159,7 @@ def test_looking_changes_no_evidence(look: Callable[[PrefixCache], object]) -> N
     assert evidence(cache) == before
 
 
-REFUSED: dict[str, Callable[[PrefixCache], object]] = {
+REFUSED: dict[str, Callable[[Any], object]] = {
     "token": lambda cache: cache.match_prefix([1, 2, -1]),
     "late token": lambda cache: cache.insert([1, 2, 3, 2**32], [0] * 4),
     "slot": lambda cache: cache.insert([5, 5], [0, 2**31]),
@@ -170,7 +170,7 @@ REFUSED: dict[str, Callable[[PrefixCache], object]] = {
     "receipt": lambda cache: cache.unlock(2**62),
     "step": lambda cache: cache.advance_step(cache.clock[0]),
     "amount": lambda cache: cache.evict(-1),
-    "held": lambda cache: cache.remove_namespace("kept"),
+    "held": lambda cache: cache.remove_namespace(("kept", None)),
 }
 
 
@@ -232,7 +232,7 @@ def test_the_bytes_of_a_record_are_little_endian_words() -> None:
     for record, (step, seq, kind, node, a, b, content, digest) in zip(records, RECORD.iter_unpack(data), strict=True):
         assert (record.step, record.seq, record.node) == (step, seq, node)
         assert (record.a, record.b, record.content, record.digest) == (a, b, content, digest)
-        assert KINDS[kind & 0xFF] == record.kind
+        assert (KINDS[kind & 0xFF], kind >> 8) == (record.kind, record.resumed)
     assert records[-1].digest == cache.decision_digest
     assert [record.seq for record in records] == sorted({record.seq for record in records})
 
@@ -284,13 +284,15 @@ def test_a_resumed_call_says_from_where() -> None:
             cache.insert([1, 2, 3], [0, 1, 2])
         digests.append(cache.decision_digest)
         uppers.append(RECORD.unpack(cache.journal_bytes()[-64:])[2] >> 8)
+        assert cache.journal()[-1].resumed == uppers[-1]
+        assert f"kind='insert', resumed={uppers[-1]}, " in repr(cache.journal()[-1])
     assert digests[0] != digests[1]
     assert uppers == [0, 2]
 
 
 def fold(a: int, b: int) -> int:
     wide = a * b
-    return (wide & MASK) ^ (wide >> 64)
+    return ((wide & MASK) ^ (wide >> 64)) + (rotated(a, 23) ^ rotated(b, 41)) & MASK
 
 
 def mix(a: int, b: int) -> int:
@@ -316,3 +318,18 @@ def test_equal_histories_give_equal_events_and_none_unless_asked() -> None:
     assert one == other
     assert one
     assert play(HISTORY).take_events() == []
+
+
+def test_equal_inserts_below_different_parents_are_different_decisions() -> None:
+    def grown(under: int) -> PrefixCache:
+        cache = PrefixCache()
+        cache.insert([1, 1], [0, 1])
+        cache.insert([2, 2], [2, 3])
+        cache.insert([under, under, 7], [0, 1, 9])
+        return cache
+
+    assert grown(1).decision_digest != grown(2).decision_digest
+    pairs = [PrefixCache(bigram=True), PrefixCache(bigram=True)]
+    for first, cache in enumerate(pairs):
+        cache.insert([first, 5], [0])
+    assert pairs[0].decision_digest != pairs[1].decision_digest

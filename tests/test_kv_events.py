@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from isoradix import AllBlocksCleared, BlockRemoved, BlockStored, PrefixCache
+from isoradix import AllBlocksCleared, BlockRemoved, BlockStored, NodeHandle, PrefixCache
 
 
 def block_hashes(units: Sequence[Any], page_size: int, namespace: tuple[str | None, str | None]) -> list[int]:
@@ -46,9 +46,8 @@ def test_a_stored_block_has_the_hash_of_its_whole_prefix(
     second = [*first[:6], 0, 0, 0, 0, 0, 0, 0]
     for key in (first, second):
         cache.insert(key, range_of(key), namespace)
-    events = cache.take_events()
-    assert [type(event) for event in events] == [BlockStored, BlockStored]
-    for event, key in zip(events, (first, second), strict=True):
+    for event, key in zip(cache.take_events(), (first, second), strict=True):
+        assert isinstance(event, BlockStored)
         units = list(pairwise(key)) if bigram else key
         expected = block_hashes(units, page_size, namespace)
         shared = len(expected) - len(event.block_hashes)
@@ -99,7 +98,7 @@ def test_what_is_removed_is_what_was_stored() -> None:
         cache.match_prefix(key[:4])
         cache.evict(2 if key[-2] == 6 else 0)
         listen(listed, cache)
-    cache.remove_namespace("lora")
+    cache.remove_namespace(("lora", None))
     listen(listed, cache)
     assert {info.namespace for info in cache.walk()} == {(None, None)}
     cache.reset()
@@ -126,7 +125,7 @@ def listen(listed: set[int], cache: PrefixCache) -> None:
     assert listed == cached
 
 
-def path_tokens(cache: PrefixCache, handle: int) -> list[int]:
+def path_tokens(cache: PrefixCache, handle: NodeHandle) -> list[int]:
     info = cache.node(handle)
     above = path_tokens(cache, info.parent) if info.parent != cache.root else []
-    return above + cache.node_tokens(handle).tolist()
+    return [*above, *cache.node_tokens(handle).tolist()]

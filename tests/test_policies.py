@@ -102,7 +102,7 @@ def test_a_key_is_an_int_or_a_pair_of_64_bit_ints(key: Any) -> None:
 
 
 def test_keys_are_signed_and_their_ties_go_to_the_older_node() -> None:
-    keys = {1: (-(2**63), 0), 2: -1, 3: (0, -1), 4: 0, 5: (0, 0), 6: 2**63 - 1}
+    keys: dict[int, int | tuple[int, int]] = {1: (-(2**63), 0), 2: -1, 3: (0, -1), 4: 0, 5: (0, 0), 6: 2**63 - 1}
     cache = PrefixCache(policy=lambda facts: keys[facts.depth])
     for depth in (6, 5, 3, 4, 1, 2):
         cache.insert([depth] * depth, [depth] * depth, (str(depth), None))

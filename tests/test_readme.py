@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+NAMES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "benches/README.md", "crates/README.md"]
+PAGES = sorted([*(ROOT / name for name in NAMES), *ROOT.glob("docs/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:    |\$ )?(isoradix .+?)(?:\s+#.*)?$", re.MULTILINE)
 MAKE = re.compile(r"(?:^    |`)make ([a-z][a-z-]*)", re.MULTILINE)

@@ -1,47 +1,77 @@
 """Reports are whole, self-contained pages; `bench` measures every axis it is given."""
 
+from __future__ import annotations
+
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from isoradix.cli import main
+from isoradix.bench.catalogue import BENCHES
+from isoradix.bench.grid import Grid
 from isoradix.report.scale import fitted, human, linear, logarithmic, microseconds, named, percent
 
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+if TYPE_CHECKING:
+    from .conftest import Answer
 
 
-@pytest.mark.parametrize("what", ["match", "insert", "lock", "evict", "replay", "memory"])
-def test_bench(capsys: pytest.CaptureFixture[str], tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("match", "--length 256,1k --repeat 3"),
+        ("insert", "--length 256,1k --repeat 3"),
+        ("lock", "--repeat 3"),
+        ("evict", "--leaves 500,2k --repeat 3"),
+        ("replay", "--requests 20"),
+        ("memory", "--leaves 500,2k"),
+    ],
+)
+def test_bench(answer: Answer, tmp_path: Path, what: str, options: str) -> None:
     report = tmp_path / "bench.html"
-    small = ["--leaves", "500,2k", "--length", "256,1k", "--repeat", "3", "--requests", "20", "--page-size", "16"]
-    code, out, err = answer(capsys, "bench", what, *small, "--json", "--report", report)
+    code, out, err = answer("bench", what, "--page-size", "16", *options.split(), "--json", "--report", report)
     assert code == 0, err
     rows = json.loads(out)["results"][what]
     assert rows
-    figures = {"replay": "requests_per_s", "memory": "rss_bytes_per_token"}.get(what, "median_us")
-    assert all(row["page_size"] == 16 and row[figures] >= 0 for row in rows)
+    for row in rows:
+        assert row["page_size"] == 16
+        if what == "memory":
+            assert row["counted_bytes_per_token"] > 4, "a token alone takes four"
+        elif what == "replay":
+            assert row["requests_per_s"] > 0
+        else:
+            assert 0 < row["median_us"] <= row["p99_us"] <= row["max_us"]
     is_self_contained(report)
 
 
-def test_bench_shows_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("what", BENCHES)
+def test_a_bench_names_the_axes_that_it_reads(what: str) -> None:
+    read: set[str] = set()
+
+    class Watched(Grid):
+        def __getattribute__(self, name: str) -> object:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    assert BENCHES[what].cases(Watched())
+    assert read & {field.name for field in fields(Grid)} == BENCHES[what].axes
+
+
+def test_bench_shows_a_table(answer: Answer) -> None:
     arguments = ["--policy", "lru,slru:3", "--leaves", "500", "--locked-fraction", "0,0.5", "--repeat", "2"]
-    code, out, _ = answer(capsys, "bench", "evict", *arguments)
+    code, out, _ = answer("bench", "evict", *arguments)
     assert code == 0
     assert "locked fraction" in out
     assert "slru:3" in out
     assert "…" not in out
 
 
-def test_replay_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_replay_report(answer: Answer, tmp_path: Path) -> None:
     report = tmp_path / "out" / "replay.html"
     arguments = ["--workload", "agent", "--requests", "80", "--capacity", "100k", "--report", report]
-    code, out, err = answer(capsys, "replay", *arguments)
+    code, out, err = answer("replay", *arguments)
     assert code == 0, err
     page = is_self_contained(report)
     hitseq = re.search(r"hitseq +([0-9a-f]{12})", out)
@@ -50,11 +80,11 @@ def test_replay_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
         assert shown in page
 
 
-def test_an_empty_replay_still_makes_a_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_empty_replay_still_makes_a_report(answer: Answer, tmp_path: Path) -> None:
     trace = tmp_path / "short.jsonl"
     trace.write_text('{"input_length": 3, "hash_ids": [1]}\n', encoding="utf-8")
     report = tmp_path / "replay.html"
-    code, _, err = answer(capsys, "replay", trace, "--report", report)
+    code, _, err = answer("replay", trace, "--report", report)
     assert code == 0, err
     is_self_contained(report)
 
@@ -75,10 +105,10 @@ def is_self_contained(report: Path) -> str:
     return page
 
 
-def test_sweep_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_sweep_report(answer: Answer, tmp_path: Path) -> None:
     report = tmp_path / "new" / "sweep.html"
     arguments = ["--workload", "rag", "--requests", "60", "--capacity", "20k..160k", "--report", report]
-    code, out, err = answer(capsys, "sweep", *arguments)
+    code, out, err = answer("sweep", *arguments)
     assert code == 0, err
     assert "offline-optimal" in out
     assert str(report) in err

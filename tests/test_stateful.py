@@ -1,7 +1,7 @@
 """The cache against a naive model: any sequence of operations, compared after each one.
 
-The model (`model/naive.py`) was written from the contract alone. Two drivers feed both: hypothesis, which shrinks what
-it finds, over every policy, page size and key kind; and a seeded random walk, which goes further than hypothesis would.
+Two drivers feed the cache and the model (`model/naive.py`): hypothesis, which shrinks what it finds, over every policy,
+page size and key kind; and a seeded random walk, which goes further than hypothesis would.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class RandomWalk:
         pick = r.randrange(10**6)
         word, tail = r.choices(range(LETTERS), k=r.randrange(6)), r.randrange(10**6)
         namespace = r.choices(NAMESPACES, (5, 2, 1, 1))[0]
-        return {
+        arguments: dict[str, dict[str, Any]] = {
             "match": {"word": word, "tail": tail, "namespace": namespace},
             "insert": {"word": word, "tail": tail, "namespace": namespace, "priority": r.randint(-2, 2)},
             "resume": {
@@ -207,7 +207,8 @@ class RandomWalk:
             "unlock": {"index": pick},
             "unpin": {"index": pick},
             "reset": {},
-        }[name]
+        }
+        return arguments[name]
 
 
 def walk(policy: str, page_size: int, bigram: bool, *, operations: int, seed: int) -> Twins:

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,8 @@ def test_long_calls_of_many_threads_take_turns() -> None:
             cache.insert(key, key, (f"thread {number}", None))
             assert cache.match_prefix(key, (f"thread {number}", None)).hit_tokens == LONG
             cache.check()
-            assert cache.namespace_size(f"thread {number}") == LONG
-            assert len(cache.remove_namespace(f"thread {number}")) == LONG
+            assert cache.namespace_size((f"thread {number}", None)) == LONG
+            assert len(cache.remove_namespace((f"thread {number}", None))) == LONG
 
     in_threads(3, work)
     assert cache.total_size == 0
@@ -105,11 +106,85 @@ def test_long_calls_give_up_the_gil_and_short_ones_do_not() -> None:
     cache = PrefixCache()
     key = np.arange(LONG)
     cache.insert(key, key)
-    assert runs_meanwhile(lambda: cache.probe(key), tries=10_000)
-    assert runs_meanwhile(lambda: cache.match_prefix(key), tries=10_000)
-    assert runs_meanwhile(lambda: cache.check(), tries=10_000)
-    assert not runs_meanwhile(lambda: cache.match_prefix(key[:1000]), tries=100)
-    assert not runs_meanwhile(lambda: cache.evict(0), tries=100)
+    node = cache.match_prefix(key).node
+    pool = SlotPool(LONG)
+    pool.alloc(LONG)
+    long: list[Callable[[], object]] = [
+        lambda: cache.probe(key),
+        lambda: cache.match_prefix(key),
+        lambda: cache.slots(node),
+        lambda: cache.node_tokens(node),
+        lambda: cache.node_slots(node),
+        lambda: cache.dfs_weight_order([node] * (LONG // 64)),
+        lambda: cache.check(),
+        lambda: cache.check(pool),
+    ]
+    for call in long:
+        assert runs_meanwhile(call, tries=10_000)
+    short: list[Callable[[], object]] = [
+        lambda: cache.match_prefix(key[:1000]),
+        lambda: cache.slots(cache.match_prefix(key[:1000]).node),
+        lambda: cache.dfs_weight_order([node] * 100),
+        lambda: cache.walk(),
+        lambda: cache.evict(0),
+        lambda: cache.remove_namespace(("nobody", None)),
+        lambda: cache.namespace_size(),
+    ]
+    for call in short:
+        assert not runs_meanwhile(call, tries=100)
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        lambda cache: cache.evict(LONG),
+        lambda cache: cache.remove_namespace((None, None)),
+        lambda cache: cache.reset(),
+    ],
+    ids=["evict", "remove_namespace", "reset"],
+)
+def test_dropping_much_gives_up_the_gil(drop: Callable[[PrefixCache], object]) -> None:
+    key = np.arange(LONG)
+    cache = PrefixCache()
+
+    def fill_and_drop() -> None:
+        for start in range(0, LONG, LONG // 8):  # short calls: they keep the GIL
+            cache.insert(key[start : start + LONG // 8], key[start : start + LONG // 8])
+        drop(cache)
+
+    assert LONG // 8 < 1 << 16
+    assert runs_meanwhile(fill_and_drop, tries=1000)
+
+
+def test_walking_many_nodes_gives_up_the_gil() -> None:
+    cache = PrefixCache()
+    for token in range(LONG // 64):
+        cache.insert([token], [token])
+    assert runs_meanwhile(lambda: cache.walk(), tries=10_000)
+
+
+def test_a_large_pool_gives_up_the_gil() -> None:
+    pool = SlotPool(LONG)
+    slots = pool.alloc(LONG)
+    pool.free(slots)
+
+    def alloc() -> None:
+        pool.alloc(LONG)
+        pool.reset()
+
+    def free() -> None:
+        for _ in range(8):
+            pool.alloc(LONG // 8)
+        pool.free(slots)
+
+    for call in (alloc, free, lambda: pool.reset(), lambda: SlotPool(LONG)):
+        assert runs_meanwhile(call, tries=1000)
+    small = SlotPool(1024)
+
+    def there_and_back() -> None:
+        small.free(small.alloc(1024))
+
+    assert not runs_meanwhile(there_and_back, tries=100)
 
 
 def test_a_cache_with_a_key_function_keeps_the_gil() -> None:
@@ -216,6 +291,25 @@ def test_walks_are_shared_and_outlive_changes() -> None:
     assert list(walk) == []
 
 
+def test_a_walk_outlives_its_cache_but_not_its_key_function() -> None:
+    class Key:
+        walk: Any
+
+        def __call__(self, facts: NodeFacts) -> int:
+            return facts.seq
+
+    key = Key()
+    cache = PrefixCache(policy=key)
+    cache.insert([1, 2], [3, 4])
+    key.walk = walk = cache.walk()
+    del cache
+    seen = weakref.ref(key)
+    del key
+    gc.collect()
+    assert seen() is None, "a walk keeps the tree only"
+    assert [info.length for info in walk] == [2]
+
+
 FORK = """
 import os
 from isoradix import ConcurrentUseError, PrefixCache, SlotPool
@@ -307,7 +401,7 @@ def test_a_fork_during_a_long_call_does_not_hang() -> None:
 @pytest.mark.parametrize("made", [PrefixCache(), SlotPool(4)], ids=["cache", "pool"])
 def test_copies_are_refused(made: Any) -> None:
     ways: list[Callable[[], object]] = [lambda: copy.copy(made), lambda: copy.deepcopy(made)]
-    ways += [lambda protocol=protocol: pickle.dumps(made, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    ways += [partial(pickle.dumps, made, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
     ways.append(lambda: copy.deepcopy({"inside": [made]}))
     for way in ways:
         with pytest.raises(InputTypeError, match="cannot be copied or pickled\nhint: "):

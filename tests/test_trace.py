@@ -1,7 +1,11 @@
 """The Mooncake reader, the expansion of hash ids, and replays of the published trace where it is present."""
 
+from __future__ import annotations
+
+import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,9 +15,13 @@ from isoradix.replay.runner import ReplayConfig, Replayer
 from isoradix.replay.source import TraceSource
 from isoradix.replay.trace import TraceError, count_requests, read_trace
 
+if TYPE_CHECKING:
+    from .conftest import Answer
+
 GOOD = '{"timestamp": 5, "input_length": 700, "output_length": 3, "hash_ids": [4, 9]}'
 NEAR = Path(__file__).resolve().parents[2] / "shared/traces/mooncake_conversation_trace.jsonl"
 CONVERSATION = Path(os.environ.get("ISORADIX_TRACE", NEAR))
+needs_the_trace = pytest.mark.skipif(not CONVERSATION.exists(), reason="the published trace is not here")
 
 
 def write(folder: Path, *lines: str) -> Path:
@@ -116,7 +124,7 @@ def test_an_empty_file_is_no_trace(tmp_path: Path) -> None:
         list(read_trace(write(tmp_path, "")))
 
 
-@pytest.mark.skipif(not CONVERSATION.exists(), reason="the published trace is not here")
+@needs_the_trace
 @pytest.mark.parametrize(
     ("page_size", "limit", "requests", "hitseq"),
     [
@@ -135,3 +143,12 @@ def test_the_published_trace_gives_the_known_hits(
     assert result.requests == requests
     assert result.skipped == result.uncached == 0
     replayer.cache.check(replayer.pool)
+
+
+@needs_the_trace
+def test_the_command_gives_the_known_hit_rate_of_the_published_trace(answer: Answer) -> None:
+    code, out, err = answer("replay", CONVERSATION, "--page-size", 64, "--capacity", 4_000_000, "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert (document["requests"], document["hit_rate"], document["check"]) == (12_031, 0.1796, "ok")
+    assert document["hitseq"] == "9d1057909e13"

@@ -50,7 +50,7 @@ make_venv() {
     fi
     "$python" -m venv "$1" || fail "$python cannot make a virtual environment" \
         "install its venv module (on Debian and Ubuntu: apt install python3-venv), or install uv"
-    "$1/bin/python" -m pip install --quiet --upgrade pip || need_network "upgrading pip"
+    "$1/bin/python" -m pip install --quiet --upgrade 'pip>=25.1' || need_network "upgrading pip"
 }
 
 install() {
@@ -93,7 +93,7 @@ build_extension() {
     need_crates
     uv_flag=$(has_uv && echo --uv || true)
     # shellcheck disable=SC2086 # an empty flag must vanish
-    with_maturin "$1" develop --release $uv_flag --extras cli ||
+    with_maturin "$1" develop --release $uv_flag --extras cli --group build ||
         fail "the extension did not build or install (the output above says why)"
 }
 

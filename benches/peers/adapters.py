@@ -4,6 +4,7 @@ An adapter adds one Python call and nothing else: keys and slots come in the nat
 implementation, made beforehand by `key()` and `slots()`, outside every timed section.
 """
 
+from array import array
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
@@ -74,6 +75,11 @@ class Cache(Protocol):
 
     def evictable_size(self) -> int: ...
     def protected_size(self) -> int: ...
+
+
+def native_key(tokens: Tokens) -> "array[int]":
+    """The key type that SGLang's caches take, and isoradix unless a name says otherwise."""
+    return array("q", tokens.astype("<i8", copy=False).tobytes())
 
 
 SGLANG = ("sgl-py-radix", "sgl-py-unified", "sgl-rust", "sgl-rust-raw")

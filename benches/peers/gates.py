@@ -1,33 +1,30 @@
 """The ratios that isoradix is held to, in one run, through the Python API."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .adapters import ISORADIX, SGLANG
-
-Medians = Mapping[str, float]  # by implementation
-Table = Mapping[str, Medians]  # by row
+from .rows import HIGHER_IS_BETTER, Table, best, quotient
 
 
 @dataclass(frozen=True)
 class Gate:
-    """`ours` on `row` against `theirs` of `against`, as a ratio that has an upper or a lower limit."""
+    """Our value of `row` against the best of `theirs`, as a ratio that has a limit."""
 
     text: str
     row: str
     limit: float
-    at_least: bool = False
     theirs: tuple[str, ...] = SGLANG
     against: str | None = None  # another row of isoradix itself
 
+    @property
+    def at_least(self) -> bool:
+        """A lower limit, on rows of which more is better."""
+        return self.row in HIGHER_IS_BETTER
+
     def ratio(self, table: Table) -> float | None:
-        ours = table.get(self.row, {}).get(ISORADIX)
-        if self.against is not None:
-            best = table.get(self.against, {}).get(ISORADIX)
-        else:
-            others = [table[self.row][name] for name in self.theirs if name in table.get(self.row, {})]
-            best = (max if self.at_least else min)(others, default=None)
-        return None if ours is None or best is None else ours / best
+        names = self.theirs if self.against is None else (ISORADIX,)
+        theirs = best(self.row, table.get(self.against or self.row, {}), names)
+        return quotient(table.get(self.row, {}).get(ISORADIX), theirs)
 
     def holds(self, ratio: float) -> bool:
         return ratio >= self.limit if self.at_least else ratio <= self.limit
@@ -42,7 +39,7 @@ class Ceiling(Gate):
 
 
 GATES = (
-    Gate("replay in 4M tokens, requests/s", "replay", 3.0, at_least=True),
+    Gate("replay in 4M tokens, requests/s", "replay", 3.0),
     Gate("match 32k tokens, deep", "match deep", 15 / 43),
     Gate("match 1k tokens, flat", "match flat", 1 / 2),
     Gate("insert 512 new tokens behind 32k, deep", "insert tail", 1 / 8),

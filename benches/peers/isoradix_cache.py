@@ -7,8 +7,7 @@ import numpy as np
 import isoradix
 from benches.trees import Tokens
 
-from .adapters import Freed, Setup
-from .sglang_import import native_key
+from .adapters import Freed, Setup, native_key
 
 
 def policy_name(setup: Setup) -> str:

@@ -7,15 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import isoradix
+from isoradix.report.machine import processor
 
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+ROOT = Path(__file__).parents[2]
 
 
 def _memory_gib() -> int:
@@ -39,12 +33,13 @@ def _tool(*command: str) -> str:
 def describe() -> dict[str, str]:
     """Facts, in the order in which they are printed."""
     return {
-        "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores",
+        "processor": f"{processor()}, {len(os.sched_getaffinity(0))} cores",
         "memory": f"{_memory_gib()} GiB",
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
         "load before": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "python": platform.python_version(),
         "isoradix": isoradix.__version__,
+        "commit": _tool("git", "-C", str(ROOT), "describe", "--always", "--dirty"),
         "sglang": _version("sglang"),
         "torch": f"{_version('torch')}, 1 thread",
         "numpy": _version("numpy"),

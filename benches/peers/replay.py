@@ -17,8 +17,7 @@ import numpy as np
 
 from benches.trees import Tokens
 from isoradix.replay.source import Source, TraceSource, WorkloadSource
-
-OPERATIONS = ("match", "slots", "lock", "evict", "insert", "unlock")
+from isoradix.replay.stats import OPERATIONS
 
 
 @dataclass(frozen=True)

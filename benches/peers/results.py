@@ -1,41 +1,18 @@
 """RESULTS.md and RESULTS.json."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
 from .adapters import ISORADIX, SGLANG
-from .gates import GATES, Gate, Table
+from .gates import GATES, Gate
+from .reasons import REASONS
+from .rows import FLOOR, LABELS, PLAIN, Table, best, quotient, times_floor
 
-FLOOR = "floor"
-
-LABELS = {
-    "match flat": "match, 1k tokens, one node (µs)",
-    "match deep": "match, 32k tokens, 64 nodes (µs)",
-    "match deep + slots": "match and slots as int64, 32k tokens, 64 nodes (µs)",
-    "insert tail": "insert 512 new behind 32k, whole key (µs)",
-    "insert tail, prefix known": "insert 512 new behind 32k, prefix known (µs)",
-    "insert new": "insert 128k new (µs)",
-    "lock path": "lock, 256 nodes (µs)",
-    "unlock path": "unlock, 256 nodes (µs)",
-    "evict 1, 10k leaves": "evict 1 token, 10k leaves (µs)",
-    "evict 1, 100k leaves": "evict 1 token, 100k leaves (µs)",
-    "evict 1, 1M leaves": "evict 1 token, 1M leaves (µs)",
-    "evict 64k, 100k leaves": "evict 64k tokens, 100k leaves (µs)",
-    "bytes a token": "resident bytes a token, 100k leaves of 64",
-    "replay": "replay (requests/s)",
-    "replay: match": "… match (µs a request)",
-    "replay: slots": "… slots (µs a request)",
-    "replay: lock": "… lock (µs a request)",
-    "replay: evict": "… evict (µs a request)",
-    "replay: insert": "… insert (µs a request)",
-    "replay: unlock": "… unlock (µs a request)",
-}
-PLAIN = {"bytes a token", "replay"}  # neither is a time
-HIGHER_IS_BETTER = {"replay"}
+FAR = 3.0  # times the floor
 
 
 @dataclass(frozen=True)
@@ -95,35 +72,39 @@ def unit(row: str, value: float | None) -> float | None:
     return value if value is None or row in PLAIN else value / 1e3
 
 
-def best(row: str, cells: Mapping[str, float]) -> float | None:
-    values = [cells[name] for name in SGLANG if name in cells]
-    return (max if row in HIGHER_IS_BETTER else min)(values, default=None)
+def limit(gate: Gate) -> str:
+    return f"{'≥' if gate.at_least else '≤'} {number(gate.limit)}"
 
 
-def quotient(ours: float | None, theirs: float | None) -> float | None:
-    return ours / theirs if ours is not None and theirs else None
-
-
-def times_floor(row: str, cells: Mapping[str, float]) -> float | None:
-    """How many times the floor's cost; a rate is turned round."""
-    ours, floor = cells.get(ISORADIX), cells.get(FLOOR)
-    return quotient(floor, ours) if row in HIGHER_IS_BETTER else quotient(ours, floor)
-
-
-def gate_lines(results: Results) -> Iterable[list[str]]:
+def gate_lines(results: Results) -> Iterator[list[str]]:
     for gate, ratio in results.gates():
-        limit = f"{'≥' if gate.at_least else '≤'} {number(gate.limit)}"
         verdict = "not measured" if ratio is None else "yes" if gate.holds(ratio) else "**no**"
         floor = times_floor(gate.row, results.medians.get(gate.row, {}))
-        yield [gate.text, number(ratio), limit, verdict, number(floor)]
+        yield [gate.text, number(ratio), limit(gate), verdict, number(floor)]
 
 
-def row_lines(results: Results, names: list[str]) -> Iterable[list[str]]:
+def row_lines(results: Results, names: list[str]) -> Iterator[list[str]]:
     for row in (row for row in LABELS if row in results.medians):
         cells = results.medians[row]
         values = (number(unit(row, cells.get(name))) for name in names)
         ratio, floor = quotient(cells.get(ISORADIX), best(row, cells)), times_floor(row, cells)
         yield [LABELS[row], *values, number(ratio), number(floor)]
+
+
+def missed(results: Results) -> list[tuple[Gate, float]]:
+    """Gates that were measured and do not hold."""
+    return [(gate, ratio) for gate, ratio in results.gates() if ratio is not None and not gate.holds(ratio)]
+
+
+def explained(results: Results) -> Iterator[str]:
+    """A line for each row that misses a ratio or is far from the floor."""
+    for row in (row for row in LABELS if row in results.medians):
+        far = times_floor(row, results.medians[row])
+        facts = [f"{number(ratio)}, not {limit(gate)}" for gate, ratio in missed(results) if gate.row == row]
+        if far is not None and far > FAR:
+            facts.append(f"{number(far)} times the floor")
+        if facts:
+            yield f"- **{LABELS[row]}**: {', '.join(facts)}. {REASONS.get(row, 'No reason is on record.')}"
 
 
 QUICK = """
@@ -150,6 +131,10 @@ isoradix against the best of SGLang's four caches on that row, medians of one ru
 `floor.c`.
 
 {table(("", "ratio", "limit", "met", "times the floor"), gate_lines(results))}
+
+## Not met, or over three times the floor, and why
+
+{chr(10).join(explained(results)) or "No row."}
 
 ## Medians
 

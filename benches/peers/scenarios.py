@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benches.trees import NODE, PAGE, Tokens, random_tokens, shuffled_slots
+from isoradix.bench.trees import path_ends
 
 from .adapters import Cache, Setup, make
-from .memory import resident_bytes
+from .memory import settled_bytes
 
 Samples: TypeAlias = dict[str, list[float]]
 Sampler: TypeAlias = Callable[[int], Samples]
@@ -36,7 +37,7 @@ QUICK = Sizes(flat=256, deep=2048, tail=128, large=4096, path_nodes=8)
 
 def grow_path(cache: Cache, tokens: Tokens, slots: Tokens, node: int) -> None:
     """One node for each `node` tokens, as a growing conversation leaves them."""
-    for end in range(node, len(tokens) + 1, node):
+    for end in path_ends(len(tokens), node):
         cache.insert(cache.key(tokens[:end]), cache.slots(slots[:end]))
 
 
@@ -147,9 +148,15 @@ def lock_path(name: str, sizes: Sizes) -> Sampler:
     return sample
 
 
+LARGE_SAMPLES = 5
+
+
 def evict_each(evictions: dict[str, int], evict: Callable[[int], float], count: int) -> Samples:
-    """`count` samples of each eviction; of large ones a single one, lest the tree shrinks under the measurement."""
-    return {row: [evict(tokens) for _ in range(1 if tokens > PAGE else count)] for row, tokens in evictions.items()}
+    """`count` samples of each eviction; of large ones, which take many leaves each, five in a row."""
+    return {
+        row: [evict(tokens) for _ in range(LARGE_SAMPLES if tokens > PAGE else count)]
+        for row, tokens in evictions.items()
+    }
 
 
 class Leaves:
@@ -160,10 +167,11 @@ class Leaves:
     def __init__(self, name: str, leaves: int, evictions: dict[str, int]) -> None:
         self.cache = make(name, Setup(PAGE))
         self.leaves, self.evictions = leaves, evictions
+        self.dropped, self.seed = 0, 1 << 40
         self._warm_up()
-        before = resident_bytes()
+        before = settled_bytes()
         self._grow()
-        self.bytes_per_token = (resident_bytes() - before) / (leaves * PAGE)
+        self.bytes_per_token = (settled_bytes() - before) / (leaves * PAGE)
 
     def _warm_up(self) -> None:
         """Whatever the first call of each operation allocates is not the tree's."""
@@ -175,18 +183,29 @@ class Leaves:
     def _grow(self) -> None:
         slots = shuffled_slots(7, self.leaves * PAGE)
         for first in range(0, self.leaves, self.CHUNK):
-            count = min(self.CHUNK, self.leaves - first)
-            tokens = np.random.default_rng(first).integers(1, 1 << 31, (count, PAGE))
-            for leaf in range(count):
-                at = (first + leaf) * PAGE
-                self.cache.insert(self.cache.key(tokens[leaf]), self.cache.slots(slots[at : at + PAGE]))
+            self._add(first, slots[first * PAGE : (first + self.CHUNK) * PAGE])
+
+    def _add(self, seed: int, slots: Tokens) -> None:
+        """A leaf for each page of `slots`."""
+        leaves = slots.reshape(-1, PAGE)
+        tokens = np.random.default_rng(seed).integers(1, 1 << 31, leaves.shape)
+        for leaf, of_leaf in zip(tokens, leaves, strict=True):
+            self.cache.insert(self.cache.key(leaf), self.cache.slots(of_leaf))
 
     def __call__(self, count: int) -> Samples:
-        return evict_each(self.evictions, self._evict, count)
+        """Evicts, then fills the tree up again, which is not timed."""
+        samples = evict_each(self.evictions, self._evict, count)
+        while self.dropped > 0:
+            pages = min(self.CHUNK, self.dropped // PAGE)
+            self.seed -= 1
+            self._add(self.seed, np.arange(pages * PAGE))
+            self.dropped -= pages * PAGE
+        return samples
 
     def _evict(self, tokens: int) -> float:
         start = now()
         dropped = self.cache.evict(tokens)
         took = now() - start
         assert dropped >= tokens
+        self.dropped += dropped
         return took

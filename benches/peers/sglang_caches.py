@@ -4,8 +4,8 @@ from typing import Any
 
 from benches.trees import Tokens
 
-from .adapters import Freed, Setup
-from .sglang_import import CountingAllocator, init_params, native_key, native_slots, sglang
+from .adapters import Freed, Setup, native_key
+from .sglang_import import CountingAllocator, init_params, native_slots, sglang
 
 
 class PyRadix:

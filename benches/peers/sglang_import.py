@@ -5,7 +5,6 @@ import importlib.util
 import logging
 import sys
 import warnings
-from array import array
 from typing import Any
 
 from benches.trees import Tokens
@@ -86,10 +85,6 @@ def init_params(setup: Setup, allocator: CountingAllocator, **more: Any) -> Any:
         eviction_policy_config=options or None,
         **more,
     )
-
-
-def native_key(tokens: Tokens) -> "array[int]":
-    return array("q", tokens.astype("<i8", copy=False).tobytes())
 
 
 def native_slots(slots: Tokens) -> Any:

@@ -22,7 +22,8 @@ from . import floor, scenarios
 from .adapters import EVERY, ISORADIX, Setup, make
 from .machine import describe
 from .replay import Replay, Workload, hit_lengths, workload
-from .results import FLOOR, Results, Spread, write
+from .results import Results, Spread, write
+from .rows import FLOOR
 from .sglang_import import sglang
 from .workers import Worker
 
@@ -203,7 +204,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
+def main() -> int:
+    """Exit code 1: the results are written, and a ratio is not met."""
     options = arguments()
     plan = QUICK if options.quick else Plan()
     if options.rounds:
@@ -216,7 +218,9 @@ def main() -> None:
         say(f"wrote {path}")
     if not options.quick and not results.all_gates_hold():
         say("some ratios are not met")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

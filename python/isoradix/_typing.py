@@ -1,6 +1,7 @@
 """Names for annotations: what handles, receipts, keys and namespaces are."""
 
-from typing import TYPE_CHECKING, Any, NewType, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NewType, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,11 +13,19 @@ NodeHandle = NewType("NodeHandle", int)
 LockReceipt = NewType("LockReceipt", int)
 PinReceipt = NewType("PinReceipt", int)
 
+
+class SupportsNumpy(Protocol):
+    """A CPU torch tensor, or what else shows itself as a numpy array over its memory."""
+
+    def numpy(self) -> Any: ...
+
+
 Slots: TypeAlias = "npt.NDArray[np.int64]"
-# list / tuple of int, array.array("i" | "I" | "q"), numpy int32 / int64 / uint32, CPU torch tensor
-IntSequence: TypeAlias = Any
+# list / tuple of int, array.array("i" | "I" | "q"), memoryview, numpy int32 / int64 / uint32, CPU torch tensor.
+# Of what is a Sequence[int] to a type checker, range and bytes are refused when called.
+IntSequence: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | SupportsNumpy"
 # (extra key, salt); None is the default namespace
 NamespaceLike: TypeAlias = tuple[str | None, str | None] | None
-ResumePoint: TypeAlias = "MatchResult | InsertResult | tuple[int, int]"
+ResumePoint: TypeAlias = "MatchResult | InsertResult | tuple[NodeHandle, int]"
 # a key for eviction: the smallest key goes first
 EvictionKey: TypeAlias = int | tuple[int, int]

@@ -1,7 +1,6 @@
 """The eight eviction orders, each as one line over the facts of a node.
 
-A key is a tuple; the node with the smallest key goes first. Written from the
-definitions alone, without a look at the compiled code.
+A key is a tuple; the node with the smallest key goes first.
 """
 
 from __future__ import annotations

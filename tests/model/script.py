@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from isoradix import PrefixCache
+from isoradix import NodeHandle, PrefixCache
 
 from .naive import DEFAULT, NaiveCache, Namespace
 
@@ -55,14 +55,14 @@ class RealSubject:
     def __init__(self, **options: Any) -> None:
         self.cache = PrefixCache(**options)
 
-    def _handle(self, sequence: int) -> int:
+    def _handle(self, sequence: int) -> NodeHandle:
         return next(info.handle for info in self.cache.walk() if info.sequence == sequence)
 
-    def _point(self, sequence: int) -> tuple[int, int] | None:
+    def _point(self, sequence: int) -> tuple[NodeHandle, int] | None:
         handle = self._handle(sequence) if sequence else None
         return None if handle is None else (handle, self.cache.node(handle).depth)
 
-    def _sequence(self, handle: int) -> int:
+    def _sequence(self, handle: NodeHandle) -> int:
         return self.cache.node(handle).sequence if handle != self.cache.root else 0
 
     def insert(self, key: list[int], slots: list[int], namespace: Namespace, priority: int, resume: int) -> Any:
@@ -122,8 +122,6 @@ class ModelSubject:
             self.receipts += 1
             getattr(self.model, verb)(*args, self.receipts)
             return self.receipts
-        if verb == "remove_namespace":
-            args = (args,)
         return getattr(self.model, verb)(*args)
 
     def nodes(self) -> list[Shown]:
@@ -196,7 +194,7 @@ class Script:
         yield f"dropped {self.subject.call('reset')}"
 
     def do_remove(self, in_: str = "") -> Iterator[str]:
-        yield f"freed {len(self.subject.call('remove_namespace', *namespace(in_)))}"
+        yield f"freed {len(self.subject.call('remove_namespace', namespace(in_)))}"
 
     def do_evict(self, num_tokens: str) -> Iterator[str]:
         before = {node.sequence: node for node in self.subject.nodes()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import isoradix
-from isoradix import PrefixCache, SlotPool
+from isoradix import LockReceipt, NodeHandle, PinReceipt, PrefixCache, SlotPool
 
 from .naive import DEFAULT, ModelError, NaiveCache, Namespace, Node
 
@@ -42,9 +43,9 @@ class Twins:
         self.cache = PrefixCache(page_size=page_size, policy=policy, bigram=bigram)
         self.model = NaiveCache(page_size=page_size, policy=policy, bigram=bigram)
         self.pool = SlotPool(POOL_PAGES * page_size, page_size=page_size)
-        self.handles: dict[int, int] = {0: self.cache.root}  # by sequence number
-        self.dead_handles: list[int] = []
-        self.dead_receipts: list[int] = []
+        self.handles: dict[int, NodeHandle] = {0: self.cache.root}  # by sequence number
+        self.dead_handles: list[NodeHandle] = []
+        self.dead_receipts: list[Any] = []  # of both kinds
         self.turn = 0  # counts on, for what is varied from call to call
 
     def vary(self, ints: list[int]) -> Any:
@@ -120,13 +121,13 @@ class Twins:
         self.model.pin(sequence, self.cache.pin(self.handles[sequence]))
         self.compare()
 
-    def unlock(self, receipt: int) -> None:
+    def unlock(self, receipt: LockReceipt) -> None:
         self.cache.unlock(receipt)
         self.model.unlock(receipt)
         self.dead_receipts.append(receipt)
         self.compare()
 
-    def unpin(self, receipt: int) -> None:
+    def unpin(self, receipt: PinReceipt) -> None:
         self.cache.unpin(receipt)
         self.model.unpin(receipt)
         self.dead_receipts.append(receipt)
@@ -144,10 +145,10 @@ class Twins:
         try:
             expected = self.model.remove_namespace(namespace)
         except ModelError:
-            self.refused(isoradix.HeldError, lambda: self.cache.remove_namespace(*namespace))
+            self.refused(isoradix.HeldError, lambda: self.cache.remove_namespace(namespace))
             self.compare()
             return
-        real = self.cache.remove_namespace(*namespace).tolist()
+        real = self.cache.remove_namespace(namespace).tolist()
         assert sorted(real) == sorted(expected)
         self.free(real)
         self.compare()
@@ -175,11 +176,11 @@ class Twins:
         """Everything that a confused caller may hand in."""
         cache = self.cache
         for handle in self.dead_handles[-2:]:
-            self.refused(isoradix.StaleHandleError, lambda h=handle: cache.lock(h))
-            self.refused(isoradix.StaleHandleError, lambda h=handle: cache.match_prefix(key, resume=(h, 1)))
+            self.refused(isoradix.StaleHandleError, partial(cache.lock, handle))
+            self.refused(isoradix.StaleHandleError, partial(cache.match_prefix, key, resume=(handle, 1)))
         for receipt in self.dead_receipts[-2:]:
-            self.refused(isoradix.ReceiptError, lambda r=receipt: cache.unlock(r))
-            self.refused(isoradix.ReceiptError, lambda r=receipt: cache.unpin(r))
+            self.refused(isoradix.ReceiptError, partial(cache.unlock, receipt))
+            self.refused(isoradix.ReceiptError, partial(cache.unpin, receipt))
         units = len(self.model.units(key))
         if units:
             self.refused(isoradix.InvalidInputError, lambda: cache.insert(key, [0] * (units - 1)))
@@ -268,7 +269,7 @@ class Twins:
         assert len(cache.namespaces()) == len(model.namespaces())
         assert set(cache.namespaces()) == model.namespaces()
         for namespace in model.namespaces() | {DEFAULT, ("nobody", None)}:
-            assert cache.namespace_size(*namespace) == model.namespace_size(namespace)
+            assert cache.namespace_size(namespace) == model.namespace_size(namespace)
         assert self.pool.available + cache.total_size == self.pool.total
 
     def dfs_weight_order(self, waiting: Sequence[int]) -> None:
@@ -290,7 +291,7 @@ class Twins:
     def _depth(self, sequence: int) -> int:
         return self.model.node(sequence).depth if sequence else 0
 
-    def _same_node(self, handle: int, sequence: int) -> None:
+    def _same_node(self, handle: NodeHandle, sequence: int) -> None:
         if sequence == 0:
             assert handle == self.cache.root
         else:

@@ -4,8 +4,12 @@
 //!
 //! Each episode makes a cache of a random shape and runs some hundred operations on it; all invariants are checked after
 //! each, and a refused call must leave sizes, digests and clock as they were. A failure prints the command that replays it.
-// A program around the core, not part of it: it reads a clock and its arguments, and prints.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros)]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    reason = "a program around the core, not part of it: it reads a clock and its arguments, and prints"
+)]
 
 #[path = "../tests/naive/mod.rs"]
 mod naive;

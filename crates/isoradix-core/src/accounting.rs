@@ -16,7 +16,10 @@ const NODES_NAMED_MAX: usize = 16;
 pub(crate) fn check(tree: &Tree, pool: &SlotPool, uncached: u64) -> Result<(), Error> {
     let (first, total) = (pool.first_slot(), pool.total());
     // Sequence number of the node that owns a slot; sequence numbers begin at 1.
-    let mut owners = vec![0_u64; usize::try_from(total).unwrap_or(0)];
+    let mut owners = Vec::<u64>::new();
+    let slots_total = usize::try_from(total).expect("a pool has at most 2^31 slots");
+    Error::make_room(&mut owners, slots_total, "the owners of a pool's slots")?;
+    owners.resize(slots_total, 0);
     let (mut wrong, mut nodes) = (0_u64, BTreeSet::new());
     let mut slots = Vec::new();
     for id in tree.walk(ROOT) {
@@ -25,8 +28,12 @@ pub(crate) fn check(tree: &Tree, pool: &SlotPool, uncached: u64) -> Result<(), E
         tree.append_slots(id, &mut slots);
         for slot in slots.iter().map(|slot| slot.cast_unsigned()) {
             let own = (first..first + total).contains(&slot) && !pool.is_free(slot);
-            let owner = if own { owners.get_mut(usize::try_from(slot - first).unwrap_or(usize::MAX)) } else { None };
-            let before = owner.map_or(node, |owner| std::mem::replace(owner, node));
+            let before = if own {
+                let index = usize::try_from(slot - first).expect("a pool has at most 2^31 slots");
+                std::mem::replace(&mut owners[index], node)
+            } else {
+                node
+            };
             if before != 0 {
                 wrong += 1;
                 nodes.extend([before, node]);
@@ -34,7 +41,8 @@ pub(crate) fn check(tree: &Tree, pool: &SlotPool, uncached: u64) -> Result<(), E
         }
     }
     let cached = tree.pages() * tree.page as u64;
-    let difference = i128::from(pool.available() + cached + uncached) - i128::from(total);
+    let owned = i128::from(pool.available()) + i128::from(cached) + i128::from(uncached);
+    let difference = owned - i128::from(total);
     if wrong == 0 && difference == 0 {
         return Ok(());
     }

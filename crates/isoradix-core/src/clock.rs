@@ -11,20 +11,19 @@ pub struct Stamp {
 
 /// Counts steps, and events inside them. Never reset, not even by a flush.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LogicalClock {
+pub(crate) struct LogicalClock {
     now: Stamp,
 }
 
 impl LogicalClock {
     /// The stamp given out last.
-    #[must_use]
-    pub fn now(&self) -> Stamp {
+    pub(crate) fn now(&self) -> Stamp {
         self.now
     }
 
     /// A new stamp, later than all before.
     #[inline]
-    pub fn tick(&mut self) -> Stamp {
+    pub(crate) fn tick(&mut self) -> Stamp {
         self.now.seq += 1;
         self.now
     }

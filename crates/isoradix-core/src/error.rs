@@ -119,6 +119,13 @@ pub enum Error {
         /// Sequence numbers of the nodes concerned.
         nodes: Vec<u64>,
     },
+    /// The machine has no memory for it.
+    OutOfMemory {
+        /// What it was for.
+        what: &'static str,
+        /// How much was asked for.
+        bytes: u64,
+    },
     /// A fixed limit of the implementation is reached.
     Capacity {
         /// What ran out.
@@ -141,11 +148,17 @@ impl Error {
             Self::StaleHandle { .. } => ErrorKind::StaleHandle,
             Self::Receipt { .. } => ErrorKind::Receipt,
             Self::Held { .. } => ErrorKind::Held,
-            Self::OutOfSlots { .. } => ErrorKind::OutOfSlots,
+            Self::OutOfSlots { .. } | Self::OutOfMemory { .. } => ErrorKind::OutOfSlots,
             Self::DoubleFree { .. } => ErrorKind::DoubleFree,
             Self::Policy { .. } => ErrorKind::Policy,
             Self::Invariant { .. } => ErrorKind::Invariant,
         }
+    }
+
+    /// Makes room for `count` more items, or refuses: running out of memory must not end the process.
+    pub(crate) fn make_room<T>(items: &mut Vec<T>, count: usize, what: &'static str) -> Result<(), Self> {
+        let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+        items.try_reserve(count).map_err(|_| Self::OutOfMemory { what, bytes })
     }
 
     /// A broken invariant that concerns the given nodes.
@@ -188,7 +201,7 @@ impl fmt::Display for Error {
             ),
             Self::Held { what, held_tokens } => write!(
                 f,
-                "{what} has {held_tokens} tokens that are locked or pinned, limit 0\n\
+                "{what} has {held_tokens} tokens that are locked or pinned; none may be\n\
                  hint: give back every receipt on it first"
             ),
             Self::OutOfSlots { requested, available } => write!(
@@ -216,8 +229,16 @@ impl fmt::Display for Error {
                 if !nodes.is_empty() {
                     write!(f, "; nodes {nodes:?}")?;
                 }
-                write!(f, "\nhint: this is a defect of the cache, or of the caller's slot accounting")
+                write!(
+                    f,
+                    "\nhint: look for a slot that was freed or inserted twice, or held uncounted; else this is a defect of the cache"
+                )
             }
+            Self::OutOfMemory { what, bytes } => write!(
+                f,
+                "no memory for {what}: {bytes} bytes\n\
+                 hint: use a smaller pool or smaller calls, or raise the limit of the process"
+            ),
             Self::Capacity { what, limit } => {
                 write!(f, "{what} would exceed the limit of {limit}\nhint: evict first, or use several caches")
             }

@@ -4,14 +4,16 @@
 //! of words in bigram mode); the first block of a namespace other than the default chains from a hash of the pair. What is
 //! published is the first eight bytes, read big-endian as a signed number. Off by default; values, not callbacks: the
 //! scheduler drains them after a step and publishes them as it likes.
+//!
+//! What waits for a listener that does not drain is bounded. Beyond the bound all of it is dropped, and the next drain gives
+//! `Cleared` and then every cached node anew, parents first: a listener that takes them in is right again.
 
+use crate::error::Error;
+use crate::limits::EVENT_ENTRIES_MAX;
 use crate::namespace::Namespace;
-use crate::node::NodeId;
+use crate::node::{NodeId, ROOT};
 use crate::sha256::Sha256;
 use crate::tree::Tree;
-
-/// Events kept for a listener that does not drain; beyond, they are replaced by one `Cleared`.
-const PENDING_MAX: usize = 1 << 20;
 
 const NAMESPACE_TAG: &[u8] = b"isoradix-kv-event-namespace-1";
 
@@ -39,26 +41,39 @@ pub enum KvEvent {
         /// One hash for each block.
         block_hashes: Vec<i64>,
     },
-    /// Nothing is cached any more.
+    /// Nothing is cached any more, or so much has happened that the events were not kept. Then all that is cached is
+    /// announced anew right behind.
     Cleared,
 }
 
 /// Block hashes of all nodes, and the events not drained yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EventLog {
     hashes: Vec<Vec<BlockHash>>,
     pending: Vec<KvEvent>,
+    /// Hashes and tokens in `pending`, and one for each event.
+    entries: usize,
+    entries_max: usize,
+    /// Events were dropped: a listener has to be told everything anew.
+    overflown: bool,
 }
 
 impl EventLog {
+    pub(crate) fn new() -> Self {
+        Self::with_entries_max(EVENT_ENTRIES_MAX)
+    }
+
+    pub(crate) fn with_entries_max(entries_max: usize) -> Self {
+        Self { hashes: vec![], pending: vec![], entries: 0, entries_max, overflown: false }
+    }
+
     /// A leaf was added.
     pub(crate) fn stored(&mut self, tree: &Tree, id: NodeId) {
         let node = &tree.nodes[id];
         let tokens = tree.tokens(id);
-        let before = if tree.nodes[node.parent].is_root() { None } else { self.of(node.parent).last().copied() };
         let first = tree.token_before(id);
-        let namespace = &tree.namespaces[node.namespace].name;
-        let mut previous = before.or_else(|| namespace_seed(namespace));
+        let mut previous =
+            self.block_before(tree, id).or_else(|| namespace_seed(&tree.namespaces[node.namespace].name));
         let hashes: Vec<BlockHash> = (0..node.pages as usize)
             .map(|page| {
                 let range = page * tree.page..(page + 1) * tree.page;
@@ -68,52 +83,81 @@ impl EventLog {
                 hash
             })
             .collect();
-        let token_ids = first.into_iter().chain(tokens.iter().copied()).take(tokens.len()).collect();
-        self.push(KvEvent::Stored {
-            block_hashes: hashes.iter().map(published).collect(),
-            parent: before.as_ref().map(published),
-            token_ids,
-            block_size: u32::try_from(tree.page).expect("a page size"),
-            namespace: namespace.clone(),
-        });
-        self.slot(id).clone_from(&hashes);
+        *self.slot(id) = hashes;
+        if self.take_room(1 + node.pages as usize + tokens.len()) {
+            let event = self.stored_event(tree, id);
+            self.pending.push(event);
+        }
+    }
+
+    /// The last block of the parent.
+    fn block_before(&self, tree: &Tree, id: NodeId) -> Option<BlockHash> {
+        let parent = tree.nodes[id].parent;
+        if tree.nodes[parent].is_root() { None } else { self.of(parent).last().copied() }
+    }
+
+    /// That a node is cached, hashes and tokens together.
+    fn stored_event(&self, tree: &Tree, id: NodeId) -> KvEvent {
+        let tokens = tree.tokens(id);
+        KvEvent::Stored {
+            block_hashes: self.of(id).iter().map(published).collect(),
+            parent: self.block_before(tree, id).as_ref().map(published),
+            token_ids: tree.token_before(id).into_iter().chain(tokens.iter().copied()).take(tokens.len()).collect(),
+            block_size: tree.page_size(),
+            namespace: tree.namespaces[tree.nodes[id].namespace].name.clone(),
+        }
     }
 
     /// A node was split: `head` took its first pages.
     pub(crate) fn split(&mut self, tree: &Tree, head: NodeId, tail: NodeId) {
         let rest = self.slot(tail).split_off(tree.nodes[head].pages as usize);
-        let of_head = std::mem::replace(self.slot(tail), rest);
+        let mut of_head = std::mem::replace(self.slot(tail), rest);
+        of_head.shrink_to_fit();
         *self.slot(head) = of_head;
     }
 
     /// A leaf is about to go.
     pub(crate) fn removed(&mut self, id: NodeId) {
         let hashes = std::mem::take(self.slot(id));
+        if !self.take_room(1 + hashes.len()) {
+            return;
+        }
         let hashes = hashes.iter().map(published);
         if let Some(KvEvent::Removed { block_hashes }) = self.pending.last_mut() {
             block_hashes.extend(hashes);
-            return;
+        } else {
+            let block_hashes = hashes.collect();
+            self.pending.push(KvEvent::Removed { block_hashes });
         }
-        let block_hashes = hashes.collect();
-        self.push(KvEvent::Removed { block_hashes });
     }
 
-    /// Everything is gone.
+    /// Everything is gone, and with it what a listener missed if events were dropped.
     pub(crate) fn cleared(&mut self) {
         self.hashes.clear();
-        self.push(KvEvent::Cleared);
-    }
-
-    /// Takes the events that are pending.
-    pub(crate) fn take(&mut self) -> Vec<KvEvent> {
-        std::mem::take(&mut self.pending)
-    }
-
-    fn push(&mut self, event: KvEvent) {
-        if self.pending.len() >= PENDING_MAX {
-            self.pending = vec![KvEvent::Cleared];
+        if !self.take_room(1) {
+            (self.entries, self.overflown) = (1, false);
         }
-        self.pending.push(event);
+        self.pending.push(KvEvent::Cleared);
+    }
+
+    /// Takes the events that are pending; if some were dropped, those that tell everything anew.
+    pub(crate) fn take(&mut self, tree: &Tree) -> Vec<KvEvent> {
+        self.entries = 0;
+        if !std::mem::take(&mut self.overflown) {
+            return std::mem::take(&mut self.pending);
+        }
+        let cached = tree.walk(ROOT).map(|id| self.stored_event(tree, id));
+        std::iter::once(KvEvent::Cleared).chain(cached).collect()
+    }
+
+    /// Whether there is room for so many entries more, which are then counted; without it all that is pending is dropped.
+    fn take_room(&mut self, entries: usize) -> bool {
+        if !self.overflown && self.entries + entries <= self.entries_max {
+            self.entries += entries;
+            return true;
+        }
+        (self.pending, self.entries, self.overflown) = (vec![], 0, true);
+        false
     }
 
     fn of(&self, id: NodeId) -> &[BlockHash] {
@@ -125,6 +169,47 @@ impl EventLog {
             self.hashes.resize_with(id as usize + 1, Vec::new);
         }
         &mut self.hashes[id as usize]
+    }
+
+    /// About the bytes that it takes: one hash for each cached page, and the pending entries at eight bytes each.
+    pub(crate) fn memory_bytes(&self, tree: &Tree) -> usize {
+        let blocks = usize::try_from(tree.pages()).expect("cached tokens are in memory");
+        self.hashes.capacity() * size_of::<Vec<BlockHash>>()
+            + blocks * size_of::<BlockHash>()
+            + self.pending.capacity() * size_of::<KvEvent>()
+            + self.entries * size_of::<i64>()
+    }
+
+    /// Each node has one hash for each page, and nothing else has any.
+    pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
+        let mut blocks = 0;
+        for id in tree.walk(ROOT) {
+            let (node, hashes) = (&tree.nodes[id], self.of(id).len());
+            if hashes != node.pages as usize {
+                let what = format!("{hashes} block hashes for {} pages", node.pages);
+                return Err(Error::invariant(what, vec![node.sequence]));
+            }
+            blocks += hashes;
+        }
+        let kept: usize = self.hashes.iter().map(Vec::len).sum();
+        if kept != blocks {
+            return Err(Error::invariant(format!("{kept} block hashes are kept, {blocks} are of nodes"), vec![]));
+        }
+        let pending: usize = self.pending.iter().map(entries_of).sum();
+        if pending > self.entries || self.entries > self.entries_max.max(1) {
+            let what = format!("{pending} entries pend, {} counted, limit {}", self.entries, self.entries_max);
+            return Err(Error::invariant(what, vec![]));
+        }
+        Ok(())
+    }
+}
+
+/// Hashes and tokens of an event, and one for itself.
+fn entries_of(event: &KvEvent) -> usize {
+    match event {
+        KvEvent::Stored { block_hashes, token_ids, .. } => 1 + block_hashes.len() + token_ids.len(),
+        KvEvent::Removed { block_hashes } => 1 + block_hashes.len(),
+        KvEvent::Cleared => 1,
     }
 }
 

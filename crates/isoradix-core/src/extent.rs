@@ -385,18 +385,7 @@ fn last_index(holes: &[Hole]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct SplitMix64(u64);
-
-    impl SplitMix64 {
-        fn below(&mut self, limit: u32) -> u32 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            u32::try_from((z ^ (z >> 31)) % u64::from(limit)).unwrap()
-        }
-    }
+    use crate::testing::SplitMix64;
 
     /// Owners of granules, kept one by one.
     struct Model {

@@ -9,12 +9,15 @@ const K1: u64 = 0xe703_7ed1_a0b4_28db;
 const K2: u64 = 0x8ebc_6af0_9c88_c6e3;
 const K3: u64 = 0x5899_65cc_7537_4cc3;
 
-/// 64 x 64 -> 128 bit multiplication, halves xored.
+/// 64 x 64 -> 128 bit multiplication, halves xored, operands added back.
+///
+/// A product alone would forget one operand where the other is 0, 1 or -1, and tokens are users' input.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // the two halves
+#[expect(clippy::cast_possible_truncation, reason = "the two halves")]
 pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b);
-    (wide as u64) ^ ((wide >> 64) as u64)
+    let product = (wide as u64) ^ ((wide >> 64) as u64);
+    product.wrapping_add(a.rotate_left(23) ^ b.rotate_left(41))
 }
 
 /// Mixes two words into one.
@@ -119,6 +122,19 @@ mod tests {
             }
             assert_ne!(run(&base[..base.len() - 1]), hash);
         }
+    }
+
+    #[test]
+    fn no_operand_absorbs_the_other() {
+        for fixed in [0, 1, u64::MAX, 1 << 63, K0, K1] {
+            for (a, b) in [(3, 4), (0, 1), (1 << 40, 1 << 41), (u64::MAX, u64::MAX - 1)] {
+                assert_ne!(fold(fixed, a), fold(fixed, b), "{fixed:#x} {a:#x} {b:#x}");
+                assert_ne!(fold(a, fixed), fold(b, fixed), "{a:#x} {b:#x} {fixed:#x}");
+            }
+        }
+        // Tokens that cancel a constant must not hide their neighbours.
+        let cancelling = |x: u32| [0x78bd_642f, 0xa076_1d64, x, x].repeat(4);
+        assert_ne!(run(&cancelling(7)), run(&cancelling(8)));
     }
 
     #[test]

@@ -75,15 +75,14 @@ impl HoldTable {
 
     /// Takes a receipt back and gives the node that it holds.
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // the low half
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     pub(crate) fn take(&mut self, receipt: u64, hold: Hold) -> Result<NodeId, Error> {
         let index = receipt as u32;
         match self.entries.get_mut(index as usize) {
             Some(entry) if entry.outstanding == Some(hold) && receipt == bits(hold, entry.generation, index) => {
-                entry.outstanding = None;
-                entry.generation = (entry.generation + 1) & GENERATION_MASK;
-                self.free.push(index);
-                Ok(entry.node)
+                let node = entry.node;
+                self.retire(index);
+                Ok(node)
             }
             _ => Err(Error::Receipt { receipt, kind: if hold == Hold::Pin { "pin" } else { "lock" } }),
         }
@@ -91,12 +90,25 @@ impl HoldTable {
 
     /// Ends every receipt.
     pub(crate) fn clear(&mut self) {
-        for (index, entry) in (0..).zip(&mut self.entries) {
-            if entry.outstanding.take().is_some() {
-                entry.generation = (entry.generation + 1) & GENERATION_MASK;
-                self.free.push(index);
+        for index in 0..self.entries.len() {
+            if self.entries[index].outstanding.is_some() {
+                self.retire(u32::try_from(index).expect("an index was given out as 32 bits"));
             }
         }
+    }
+
+    /// Ends a receipt. An entry whose generations are used up is not used again, lest an old receipt comes to life.
+    fn retire(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        entry.outstanding = None;
+        if entry.generation < GENERATION_MASK {
+            entry.generation += 1;
+            self.free.push(index);
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.free.capacity() * size_of::<u32>()
     }
 
     /// The nodes of all receipts that are out.

@@ -4,6 +4,7 @@
 //! The loops work on fixed blocks without early exit inside a block, which the compiler turns into vector code.
 
 use crate::error::Error;
+use crate::limits::{PAGE_SIZE_MAX, SLOT_LIMIT, TOKEN_LIMIT};
 
 /// Tokens compared per block: long enough to vectorise, short enough to find a mismatch early.
 const BLOCK: usize = 32;
@@ -17,6 +18,13 @@ pub enum Ints<'a> {
     U32(&'a [u32]),
     /// 64-bit signed.
     I64(&'a [i64]),
+}
+
+/// A part of a sequence that a caller gave, and where in it that part begins, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) values: Ints<'a>,
+    pub(crate) offset: usize,
 }
 
 /// An integer that a caller may use for a token or a slot.
@@ -51,7 +59,7 @@ impl Lane for u32 {
 
 impl Lane for i64 {
     #[inline]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the low half is what is asked for
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low half is what is asked for")]
     fn low(self) -> u32 {
         self as u32
     }
@@ -119,13 +127,13 @@ impl<'a> Ints<'a> {
         })
     }
 
-    /// The first value, if all others (1023 at most) count up from it; and the OR of all values, sign-extended.
+    /// The first value, if all others (of a page) count up from it; and the OR of all values, sign-extended.
     #[inline]
     pub(crate) fn consecutive_from(self) -> (Option<u32>, u64) {
         with_lanes!(self, s => {
             let first = s[0].low();
             let (mut differ, mut seen) = (0, 0);
-            for (v, step) in s.iter().zip(0_u32..1024) {
+            for (v, step) in s.iter().zip(0..PAGE_SIZE_MAX) {
                 differ |= first.wrapping_add(step) ^ v.low();
                 seen |= v.wide();
             }
@@ -143,33 +151,34 @@ impl<'a> Ints<'a> {
     /// The refusal that names the first value outside `range`.
     #[cold]
     pub(crate) fn first_outside(self, range: &IdRange, offset: usize) -> Error {
-        let index = (0..self.len()).find(|index| !range.admits(self.wide(*index))).unwrap_or(0);
+        let outside = (0..self.len()).find(|index| !range.admits(self.wide(*index)));
+        let index = outside.expect("a value outside was seen");
         let value = i128::from(self.wide(index).cast_signed());
-        let (what, max) = (range.what, i128::from(range.max));
+        let (what, max) = (range.what, i128::from(range.limit) - 1);
         Error::OutOfRange { what, value, min: 0, max, index: Some(offset + index), hint: range.hint }
     }
 }
 
-/// What ids may be: `0..=max`, where `max + 1` is a power of two, so that the OR of many can be judged at once.
+/// What ids may be: below `limit`, a power of two, so that the OR of many can be judged at once.
 pub(crate) struct IdRange {
     what: &'static str,
-    max: u32,
+    limit: u64,
     hint: &'static str,
 }
 
 /// Token ids.
 pub(crate) const TOKENS: IdRange =
-    IdRange { what: "token", max: u32::MAX, hint: "token ids are non-negative and below 2^32" };
+    IdRange { what: "token", limit: TOKEN_LIMIT, hint: "token ids are non-negative and below 2^32" };
 
 /// Slot ids. One bit is left for the run store.
 pub(crate) const SLOTS: IdRange =
-    IdRange { what: "slot", max: u32::MAX >> 1, hint: "slot ids are non-negative and below 2^31" };
+    IdRange { what: "slot", limit: SLOT_LIMIT, hint: "slot ids are non-negative and below 2^31" };
 
 impl IdRange {
     /// Whether all values whose union of bits is `seen` are in range.
     #[inline]
     pub(crate) fn admits(&self, seen: u64) -> bool {
-        seen & !u64::from(self.max) == 0
+        seen < self.limit
     }
 }
 

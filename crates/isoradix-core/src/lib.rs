@@ -6,7 +6,7 @@
 //!
 //! Start at [`PrefixCache`]. Layers, each importing only from those before it:
 //!
-//! 1. `hash`, `ints`, `clock`, `namespace`, `sha256`: values
+//! 1. `limits`, `hash`, `ints`, `clock`, `namespace`, `sha256`: values
 //! 2. `node`, `edges`, `extent`, `runs`: storage
 //! 3. `tree`: structure, sizes, invariants
 //! 4. `order`: which node is evicted next
@@ -26,6 +26,7 @@ mod hash;
 mod holds;
 pub mod host;
 mod ints;
+mod limits;
 mod namespace;
 mod node;
 pub mod operation;
@@ -36,15 +37,18 @@ pub mod protocol;
 mod provenance;
 mod runs;
 mod sha256;
+#[cfg(test)]
+mod testing;
 mod tree;
 
-pub use cache::{Config, Insert, Match, NodeInfo, PAGE_SIZE_MAX, PrefixCache, Resume, Sizes};
-pub use clock::{LogicalClock, Stamp};
+pub use cache::{Config, Insert, Match, NodeInfo, PrefixCache, Resume, Sizes};
+pub use clock::Stamp;
 pub use error::{Error, ErrorKind};
 pub use events::KvEvent;
 pub use evidence::{Record, RecordKind};
 pub use holds::{LockReceipt, PinReceipt};
 pub use ints::Ints;
+pub use limits::{EVENT_ENTRIES_MAX, JOURNAL_RECORDS_DEFAULT, PAGE_SIZE_MAX, SLOT_LIMIT, TOKEN_LIMIT};
 pub use namespace::Namespace;
 pub use node::NodeHandle;
 pub use order::{Builtin, Eviction, NodeFacts, Policy, PolicyFailure, PolicyKey};

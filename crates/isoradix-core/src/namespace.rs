@@ -37,12 +37,24 @@ impl Namespace {
         self.extra_key.is_none() && self.salt.is_none()
     }
 
+    fn text_bytes(&self) -> usize {
+        [&self.extra_key, &self.salt].into_iter().flatten().map(|text| text.len()).sum()
+    }
+
     /// Logical hash of the pair: equal on every rank.
     pub(crate) fn hash(&self) -> u64 {
         [&self.extra_key, &self.salt].into_iter().fold(0, |seed, part| match part {
             None => hash::mix(seed, 1),
             Some(text) => hash::bytes(hash::mix(seed, 2), text.as_bytes()),
         })
+    }
+}
+
+impl std::fmt::Display for Namespace {
+    /// The pair as Python writes it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let part = |text: Option<&str>| text.map_or_else(|| "None".to_owned(), |text| format!("{text:?}"));
+        write!(f, "({}, {})", part(self.extra_key()), part(self.salt()))
     }
 }
 
@@ -118,15 +130,24 @@ impl NamespaceTable {
         }
     }
 
-    /// The first namespace other than the default one that is in the table although nothing is cached there.
-    pub(crate) fn left_behind(&self) -> Option<&Entry> {
-        let entries = self.ids.values().filter(|id| **id != DEFAULT).map(|id| &self[*id]);
-        entries.into_iter().find(|entry| entry.pages == 0 || entry.roots == 0)
+    /// All namespaces in the table, in their own order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (NamespaceId, &Entry)> {
+        self.ids.values().map(|id| (*id, &self[*id]))
     }
 
     /// All namespaces in use that hold pages, in their own order.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = &Entry> {
-        self.ids.values().map(|id| &self[*id]).filter(|entry| entry.pages > 0)
+        self.all().map(|(_, entry)| entry).filter(|entry| entry.pages > 0)
+    }
+
+    /// About the bytes that the table takes: both copies of each name, and a map's nodes as if they were full.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let texts: usize = self.ids.keys().map(Namespace::text_bytes).sum();
+        let keys = self.ids.len() * (size_of::<Namespace>() + size_of::<NamespaceId>());
+        self.entries.capacity() * size_of::<Entry>()
+            + self.free.capacity() * size_of::<NamespaceId>()
+            + keys
+            + 2 * texts
     }
 }
 

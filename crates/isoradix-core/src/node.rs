@@ -40,17 +40,20 @@ impl NodeHandle {
         self.0
     }
 
-    #[allow(clippy::cast_possible_truncation)] // the low half
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     fn id(self) -> NodeId {
         self.0 as u32
     }
 }
 
 /// A run of pages on the path from a root, and all that is known of it.
+///
+/// Two cache lines, aligned as a pair: what a walk, a lock and an eviction follow is in the first one.
 #[derive(Debug, Clone)]
+#[repr(C, align(128))]
 pub(crate) struct Node {
     pub(crate) parent: NodeId,
-    /// First granule of the run in the run store.
+    /// First granule of the run in the run store; of a root in bigram mode, the first token of the path.
     pub(crate) run: u32,
     /// Length of the run.
     pub(crate) pages: u32,
@@ -58,22 +61,21 @@ pub(crate) struct Node {
     pub(crate) edge: u32,
     pub(crate) lock_ref: u32,
     pub(crate) pin_ref: u32,
-    /// Pages from the root to the end of the run.
-    pub(crate) depth: u32,
-    /// Deepest depth ever inserted at or below this node.
-    pub(crate) reach: u32,
-    pub(crate) namespace: NamespaceId,
+    pub(crate) children: u32,
     /// Children form a ring in order of arrival; `NONE` if there are none.
     pub(crate) first_child: NodeId,
     pub(crate) next: NodeId,
     pub(crate) prev: NodeId,
-    pub(crate) children: u32,
+    pub(crate) namespace: NamespaceId,
     /// Odd while the node lives.
     pub(crate) generation: u32,
-    /// In bigram mode the first token of the path; only roots have it.
-    pub(crate) first_token: Option<u32>,
-    /// Taken out of the LRU order while held; see `order::lru_order`.
+    /// Pages from the root to the end of the run.
+    pub(crate) depth: u32,
+    /// Deepest depth ever inserted at or below this node.
+    pub(crate) reach: u32,
+    /// Taken out of the LRU order while held; see `order::lru`.
     pub(crate) parked: bool,
+
     /// Running number of creation: the last word of every total order.
     pub(crate) sequence: u64,
     /// Hash of the run's tokens; of a root, hash of namespace and first token.
@@ -83,6 +85,8 @@ pub(crate) struct Node {
     pub(crate) hits: u64,
     pub(crate) priority: i64,
 }
+
+const _: () = assert!(size_of::<Node>() == 128);
 
 impl Node {
     /// Whether a lock or a pin is on this node or below.
@@ -108,6 +112,7 @@ impl Node {
         if self.is_root() { self.content } else { self.sequence }
     }
 
+    /// A node of nothing. Its priority is below every other, so that an insert raises it whatever it brings.
     pub(crate) fn empty() -> Self {
         Self {
             parent: NONE,
@@ -124,14 +129,13 @@ impl Node {
             prev: NONE,
             children: 0,
             generation: 1,
-            first_token: None,
             parked: false,
             sequence: 0,
             content: 0,
             access: Stamp::default(),
             created: Stamp::default(),
             hits: 0,
-            priority: 0,
+            priority: i64::MIN,
         }
     }
 }
@@ -141,12 +145,14 @@ impl Node {
 pub(crate) struct Arena {
     nodes: Vec<Node>,
     free: Vec<NodeId>,
+    /// Dead nodes whose index is not used again.
+    retired: usize,
 }
 
 impl Arena {
     /// An arena that holds the root.
     pub(crate) fn new() -> Self {
-        Self { nodes: vec![Node::empty()], free: Vec::new() }
+        Self { nodes: vec![Node::empty()], free: Vec::new(), retired: 0 }
     }
 
     /// How many more nodes fit.
@@ -157,7 +163,7 @@ impl Arena {
     /// Takes in a node. The caller has made sure that there is room.
     pub(crate) fn add(&mut self, mut node: Node) -> NodeId {
         if let Some(id) = self.free.pop() {
-            node.generation = (self[id].generation + 1) & GENERATION_MASK;
+            node.generation = self[id].generation + 1;
             self[id] = node;
             return id;
         }
@@ -172,7 +178,12 @@ impl Arena {
         let node = &mut self[id];
         debug_assert!(node.generation % 2 == 1);
         node.generation += 1;
-        self.free.push(id);
+        // An index whose generations are used up is not used again, lest an old handle comes to life.
+        if node.generation < GENERATION_MASK {
+            self.free.push(id);
+        } else {
+            self.retired += 1;
+        }
     }
 
     /// The node that a handle names.
@@ -194,7 +205,24 @@ impl Arena {
 
     /// Living nodes, roots included.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len() - self.free.len()
+        self.nodes.len() - self.free.len() - self.retired
+    }
+
+    /// Every node on the free list is dead and there once, and no other is dead.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut free = vec![false; self.nodes.len()];
+        for id in &self.free {
+            match free.get_mut(*id as usize) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) => return Err(format!("node index {id} is free twice")),
+                None => return Err(format!("node index {id} is free, but there are {}", self.nodes.len())),
+            }
+        }
+        let dead = self.nodes.iter().map(|node| node.generation % 2 == 0);
+        match dead.zip(free).position(|(dead, free)| dead != free) {
+            Some(id) => Err(format!("node index {id} has generation {}: dead is not free", self.nodes[id].generation)),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -9,12 +9,8 @@
 
 use crate::error::Error;
 use crate::ints::Ints;
+use crate::limits::{PAGE_SIZE_MAX, SLOT_LIMIT};
 use std::ops::RangeInclusive;
-
-/// Slots are below this, so that they fit 31 bits.
-const SLOT_LIMIT: u64 = 1 << 31;
-
-const PAGE_SIZE_MAX: u64 = 1024;
 
 /// A deterministic, page-granular allocator of device slots; see the module's notes for its order.
 #[derive(Debug)]
@@ -34,11 +30,17 @@ impl SlotPool {
     /// # Errors
     /// If a value is out of range or the slots are not whole pages.
     pub fn new(num_slots: u64, page_size: u32, first_slot: u64) -> Result<Self, Error> {
-        in_range("page_size", page_size.into(), 1..=PAGE_SIZE_MAX, "choose the page size of the attention kernel")?;
+        in_range(
+            "page_size",
+            page_size.into(),
+            1..=PAGE_SIZE_MAX.into(),
+            "choose the page size of the attention kernel",
+        )?;
         in_range("num_slots", num_slots, 1..=SLOT_LIMIT, "a slot is a 31-bit number, and a pool has one at least")?;
         in_range("first_slot", first_slot, 0..=SLOT_LIMIT - num_slots, "first_slot + num_slots is at most 2^31")?;
         whole_pages("num_slots", num_slots, page_size)?;
         let mut pool = Self { first_slot, num_slots, page_size, stack: Vec::new(), free: Vec::new() };
+        Error::make_room(&mut pool.stack, (narrow(num_slots) / page_size) as usize, "the free pages of a pool")?;
         pool.reset();
         Ok(pool)
     }
@@ -54,7 +56,7 @@ impl SlotPool {
             return Err(Error::OutOfSlots { requested: tokens, available });
         };
         let left = (narrow(left) / self.page_size) as usize;
-        out.reserve((self.stack.len() - left) * self.page_size as usize);
+        Error::make_room(out, (self.stack.len() - left) * self.page_size as usize, "slots")?;
         for &page in self.stack[left..].iter().rev() {
             self.free[page as usize / 64] &= !(1 << (page % 64));
             let start = (self.first_slot + u64::from(page) * u64::from(self.page_size)).cast_signed();
@@ -190,7 +192,8 @@ impl SlotPool {
         }
         let start: i64 = slots[0].into();
         let expected = (start - (start - first) % size..).zip(values());
-        let (i, (due, slot)) = expected.enumerate().find(|(_, (due, slot))| due != slot).unwrap_or((0, (start, start)));
+        let (i, (due, slot)) =
+            expected.enumerate().find(|(_, (due, slot))| due != slot).expect("slots that are a page are not refused");
         Error::Invalid {
             what: format!("slot {slot} at index {} is not in its place, expected {due} of a page of {size}", at + i),
             hint: "free whole pages, each as its slots in order",
@@ -234,18 +237,7 @@ fn narrow(offset: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-
-    struct SplitMix64(u64);
-
-    impl SplitMix64 {
-        fn below(&mut self, limit: usize) -> usize {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            usize::try_from((z ^ (z >> 31)) % limit as u64).unwrap()
-        }
-    }
+    use crate::testing::SplitMix64;
 
     fn taken(pool: &mut SlotPool, tokens: u64) -> Vec<i64> {
         let mut out = Vec::new();
@@ -269,20 +261,20 @@ mod tests {
             let page_of = |page: usize| (0..size).map(move |i| (3 + page * size + i).try_into().unwrap());
             let (mut free, mut owned): (Vec<usize>, Vec<usize>) = ((0..pages).collect(), Vec::new());
             for _ in 0..2_000 {
-                let count = random.below(4);
-                if random.below(2) == 0 && count <= free.len() {
+                let count = random.index(4);
+                if random.index(2) == 0 && count <= free.len() {
                     let pages: Vec<usize> = free.drain(..count).collect();
                     let slots: Vec<i64> = pages.iter().flat_map(|&page| page_of(page)).collect();
                     assert_eq!(taken(&mut pool, (count * size) as u64), slots);
                     owned.extend(pages);
                 } else if count <= owned.len() {
-                    let pages: Vec<usize> = (0..count).map(|_| owned.swap_remove(random.below(owned.len()))).collect();
+                    let pages: Vec<usize> = (0..count).map(|_| owned.swap_remove(random.index(owned.len()))).collect();
                     let slots: Vec<i64> = pages.iter().flat_map(|&page| page_of(page)).collect();
                     pool.free(Ints::I64(&slots)).unwrap();
                     free.splice(..0, pages);
                 }
                 assert_eq!(pool.available(), (free.len() * size) as u64);
-                let page = random.below(pages);
+                let page = random.index(pages);
                 assert!(page_of(page).all(|slot: i64| pool.is_free(slot.cast_unsigned()) == free.contains(&page)));
             }
         }

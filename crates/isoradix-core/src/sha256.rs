@@ -82,7 +82,7 @@ impl Sha256 {
     /// Bytes of the unfinished block.
     fn held(&self) -> usize {
         const IN_BLOCK: u64 = BLOCK as u64 - 1;
-        usize::try_from(self.length & IN_BLOCK).unwrap_or_default()
+        usize::try_from(self.length & IN_BLOCK).expect("below 64")
     }
 }
 

@@ -33,6 +33,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (0..8_u8, any::<bool>()).prop_map(|(pages, less)| Operation::Evict { pages, less }),
         1 => space.prop_map(|space| Operation::RemoveNamespace { space }),
         1 => (0..4_u8).prop_map(|by| Operation::Step { by }),
+        1 => Just(Operation::Reset),
         1 => any::<bool>().prop_map(|on| Operation::Fail { on }),
         1 => (any::<u8>(), any::<u64>(), key()).prop_map(|(kind, noise, key)| Operation::Misuse { kind, noise, key }),
     ]

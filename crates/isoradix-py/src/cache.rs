@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isoradix_core::{Config, Error, ErrorKind, Ints, NodeHandle};
+use isoradix_core::{Config, Ints, JOURNAL_RECORDS_DEFAULT, NodeHandle};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -11,22 +11,20 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::arrays;
 use crate::errors;
 use crate::events;
-use crate::guard::Guarded;
-use crate::ints::{self, Hold};
+use crate::guard::PER_NODE;
+use crate::handles::Handle;
+use crate::ints::{self, Borrow};
 use crate::journal::Record;
 use crate::namespace;
-use crate::node::{NodeInfo, NodeWalk};
-use crate::policy::{self, KeyFunction};
+use crate::node::NodeInfo;
+use crate::policy;
 use crate::pool::SlotPool;
 use crate::results::{InsertResult, MatchResult, read_resume};
 use crate::scalars;
+use crate::shared::{Core, Shared};
+use crate::walk::NodeWalk;
 
-type Core = isoradix_core::PrefixCache;
 type Given<'a, 'py> = &'a Bound<'py, PyAny>;
-
-/// From how many tokens on a call gives up the GIL. Below it, getting the GIL back from a busy thread can cost more
-/// than the call itself.
-const LONG_TOKENS: u64 = 64 * 1024;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PrefixCache>()
@@ -51,66 +49,42 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///     InvalidInputError: a value is out of its range, or the policy is not known.
 ///     InputTypeError: a value has the wrong type.
 ///
+/// Handles of nodes and receipts belong to the cache that gave them out; any other one refuses them.
+///
 /// Keys and slots are lists or tuples of int, `array.array`, numpy arrays or CPU torch tensors of int32, uint32 or
 /// int64; all but lists and tuples are read where they lie. Every call is all or nothing: one that raises changed
 /// nothing. Any thread may call; a cache is of no use in a forked child, and cannot be copied or pickled.
 #[pyclass(frozen, module = "isoradix")]
 pub(crate) struct PrefixCache {
-    inner: Guarded<Core>,
-    key_function: Option<Arc<KeyFunction>>,
+    shared: Arc<Shared>,
     policy: String,
     page_size: u32,
     bigram: bool,
 }
 
 impl PrefixCache {
-    /// Makes a change, or is refused.
-    #[inline]
-    fn run<R>(&self, py: Python<'_>, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> PyResult<R> {
-        let done = self.inner.enter(py, self.key_function.as_deref(), work)?;
-        if let Some(function) = &self.key_function {
-            function.pass_interrupt_on();
-        }
-        done.map_err(|error| self.raise(py, &error))
-    }
-
-    /// As [`Self::run`]; a long call gives up the GIL, unless it may call a key function for each of many nodes.
-    #[inline]
-    fn run_sized<R: Send>(
-        &self,
-        py: Python<'_>,
-        tokens: u64,
-        work: impl FnOnce(&mut Core) -> Result<R, Error> + Send,
-    ) -> PyResult<R> {
-        if tokens < LONG_TOKENS || self.key_function.is_some() {
-            return self.run(py, work);
-        }
-        self.inner.enter_detached(py, None, work)?.map_err(|error| self.raise(py, &error))
-    }
-
-    /// Looks at the cache.
-    #[inline]
-    pub(crate) fn view<R>(&self, py: Python<'_>, look: impl FnOnce(&Core) -> R) -> PyResult<R> {
-        self.inner.enter(py, self.key_function.as_deref(), |core| look(core))
-    }
-
-    #[cold]
-    fn raise(&self, py: Python<'_>, error: &Error) -> PyErr {
-        let raised = errors::from_core(py, error);
-        if let (ErrorKind::Policy, Some(function)) = (error.kind(), &self.key_function) {
-            raised.set_cause(py, function.take_raised(py));
-        }
-        raised
-    }
-
     #[allow(clippy::unused_self)]
     fn refuse_copy(&self, py: Python<'_>) -> PyResult<()> {
         Err(errors::not_copyable(py, "PrefixCache"))
     }
 }
 
+// How long a call will take, see `guard::LONG`.
+
 fn length(ints: Ints<'_>) -> u64 {
     ints.len() as u64
+}
+
+fn depth(core: &Core, node: NodeHandle) -> u64 {
+    core.info(node).map_or(0, |info| info.depth)
+}
+
+fn own_length(core: &Core, node: NodeHandle) -> u64 {
+    core.info(node).map_or(0, |info| info.length)
+}
+
+fn whole_tree(core: &Core) -> u64 {
+    core.sizes().total + core.num_nodes() * PER_NODE
 }
 
 #[pymethods]
@@ -119,7 +93,7 @@ impl PrefixCache {
     #[pyo3(
         signature = (*, page_size = None, policy = None, bigram = None, journal_records = None, kv_events = None),
         text_signature = "(*, page_size=1, policy='lru', bigram=False, journal_records=4096, kv_events=False)"
-    )]
+    )] // the number is JOURNAL_RECORDS_DEFAULT
     fn new(
         py: Python<'_>,
         page_size: Option<Given<'_, '_>>,
@@ -129,7 +103,8 @@ impl PrefixCache {
         kv_events: Option<Given<'_, '_>>,
     ) -> PyResult<Self> {
         let page_size = page_size.map_or(Ok(1), |size| scalars::PAGE_SIZE.read_u32(size))?;
-        let journal_records = journal_records.map_or(Ok(4096), |count| scalars::JOURNAL_RECORDS.read_u32(count))?;
+        let journal_records =
+            journal_records.map_or(Ok(JOURNAL_RECORDS_DEFAULT), |count| scalars::JOURNAL_RECORDS.read_u32(count))?;
         let bigram = scalars::flag(bigram, "bigram")?;
         let kv_events = scalars::flag(kv_events, "kv_events")?;
         let (eviction, key_function) = policy::read(policy)?;
@@ -139,8 +114,7 @@ impl PrefixCache {
             policy: core.policy_name(),
             page_size: core.page_size(),
             bigram: core.is_bigram(),
-            inner: Guarded::new("PrefixCache", core),
-            key_function,
+            shared: Arc::new(Shared::new(core, key_function)),
         })
     }
 
@@ -152,7 +126,8 @@ impl PrefixCache {
     ///     key: tokens, 0 to 2**32 - 1.
     ///     namespace: (extra key, salt), or None for the default namespace.
     ///     resume: the result of an earlier `match_prefix` or `insert` of a prefix of this key, or its (node, length):
-    ///         comparing starts there. `key` is the whole key all the same.
+    ///         comparing starts there. `key` is the whole key all the same. That the node is a prefix of it is the
+    ///         caller's promise: only its last page, or last 64 tokens, are compared.
     ///
     /// Raises:
     ///     InvalidInputError: a token is out of range, or `resume` does not fit.
@@ -166,11 +141,12 @@ impl PrefixCache {
         namespace: Option<Given<'_, '_>>,
         resume: Option<Given<'_, '_>>,
     ) -> PyResult<MatchResult> {
-        let mut hold = Hold::default();
+        let mut borrow = Borrow::default();
         let namespace = namespace::read(namespace)?;
-        let resume = read_resume(resume)?;
-        let key = hold.read(key, &ints::KEY)?;
-        self.run_sized(py, length(key), |core| core.match_prefix(key, &namespace, resume)).map(MatchResult::from)
+        let resume = read_resume(resume, self.shared.mark)?;
+        let key = borrow.read(key, &ints::KEY)?;
+        let found = self.shared.run_sized(py, |_| length(key), |core| core.match_prefix(key, &namespace, resume))?;
+        Ok(MatchResult::new(found, self.shared.mark))
     }
 
     /// Length of the longest cached prefix of `key`, in tokens. Changes nothing at all: no stamp, no split, no record.
@@ -178,10 +154,10 @@ impl PrefixCache {
     /// Args and errors as for `match_prefix`.
     #[pyo3(signature = (key, namespace = None))]
     fn probe(&self, py: Python<'_>, key: Given<'_, '_>, namespace: Option<Given<'_, '_>>) -> PyResult<u64> {
-        let mut hold = Hold::default();
+        let mut borrow = Borrow::default();
         let namespace = namespace::read(namespace)?;
-        let key = hold.read(key, &ints::KEY)?;
-        self.run_sized(py, length(key), |core| core.probe(key, &namespace))
+        let key = borrow.read(key, &ints::KEY)?;
+        self.shared.run_sized(py, |_| length(key), |core| core.probe(key, &namespace))
     }
 
     /// Caches `key` with the slots that hold its KV entries.
@@ -214,15 +190,17 @@ impl PrefixCache {
         priority: Option<Given<'_, '_>>,
         resume: Option<Given<'_, '_>>,
     ) -> PyResult<InsertResult> {
-        let (mut key_hold, mut slots_hold) = (Hold::default(), Hold::default());
+        let (mut key_borrow, mut slots_borrow) = (Borrow::default(), Borrow::default());
         let namespace = namespace::read(namespace)?;
         let priority = scalars::priority(priority)?;
-        let resume = read_resume(resume)?;
-        // Borrowed last: reading a number may run Python code of the caller's, which may move an array's memory.
-        let key = key_hold.read(key, &ints::KEY)?;
-        let slots = slots_hold.read(slots, &ints::SLOTS)?;
-        self.run_sized(py, length(key), |core| core.insert(key, slots, &namespace, priority, resume))
-            .map(InsertResult::from)
+        let resume = read_resume(resume, self.shared.mark)?;
+        // Numbers, lists and tensors first, for reading them may run code of the caller's that moves an array's memory.
+        key_borrow.prepare(key, &ints::KEY)?;
+        slots_borrow.prepare(slots, &ints::SLOTS)?;
+        let (key, slots) = (key_borrow.ints(key, &ints::KEY)?, slots_borrow.ints(slots, &ints::SLOTS)?);
+        let work = |core: &mut Core| core.insert(key, slots, &namespace, priority, resume);
+        let done = self.shared.run_sized(py, |_| length(key), work)?;
+        Ok(InsertResult::new(done, self.shared.mark))
     }
 
     /// Counts `node` and the nodes above it as used now.
@@ -230,8 +208,8 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn touch(&self, py: Python<'_>, node: Given<'_, '_>) -> PyResult<()> {
-        let node = scalars::node(node)?;
-        self.run(py, |core| core.touch(node))
+        let node = self.shared.mark.read_node(node)?;
+        self.shared.run(py, |core| core.touch(node))
     }
 
     /// Slots of the whole path from the root to the end of `node`, as an int64 array of its depth.
@@ -239,9 +217,9 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn slots<'py>(&self, py: Python<'py>, node: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let node = scalars::node(node)?;
+        let node = self.shared.mark.read_node(node)?;
         let mut slots = Vec::new();
-        self.run(py, |core| core.path_slots(node, &mut slots))?;
+        self.shared.run_sized(py, |core| depth(core, node), |core| core.path_slots(node, &mut slots))?;
         Ok(arrays::owned(py, slots))
     }
 
@@ -250,8 +228,8 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn lock(&self, py: Python<'_>, node: Given<'_, '_>) -> PyResult<u64> {
-        let node = scalars::node(node)?;
-        self.run(py, |core| core.lock(node)).map(isoradix_core::LockReceipt::to_bits)
+        let node = self.shared.mark.read_node(node)?;
+        self.shared.run(py, |core| core.lock(node)).map(|receipt| self.shared.mark.lock_receipt(receipt))
     }
 
     /// Ends the lock that `receipt` stands for.
@@ -259,8 +237,8 @@ impl PrefixCache {
     /// Raises:
     ///     ReceiptError: the receipt was given back before, was never given out, or died with a `reset`.
     fn unlock(&self, py: Python<'_>, receipt: Given<'_, '_>) -> PyResult<()> {
-        let receipt = scalars::lock_receipt(receipt)?;
-        self.run(py, |core| core.unlock(receipt))
+        let receipt = self.shared.mark.read_lock_receipt(receipt)?;
+        self.shared.run(py, |core| core.unlock(receipt))
     }
 
     /// As `lock`, counted on its own: for entries that are kept for a longer time than one request.
@@ -268,8 +246,8 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn pin(&self, py: Python<'_>, node: Given<'_, '_>) -> PyResult<u64> {
-        let node = scalars::node(node)?;
-        self.run(py, |core| core.pin(node)).map(isoradix_core::PinReceipt::to_bits)
+        let node = self.shared.mark.read_node(node)?;
+        self.shared.run(py, |core| core.pin(node)).map(|receipt| self.shared.mark.pin_receipt(receipt))
     }
 
     /// Ends the pin that `receipt` stands for.
@@ -277,8 +255,8 @@ impl PrefixCache {
     /// Raises:
     ///     ReceiptError: the receipt was given back before, was never given out, or died with a `reset`.
     fn unpin(&self, py: Python<'_>, receipt: Given<'_, '_>) -> PyResult<()> {
-        let receipt = scalars::pin_receipt(receipt)?;
-        self.run(py, |core| core.unpin(receipt))
+        let receipt = self.shared.mark.read_pin_receipt(receipt)?;
+        self.shared.run(py, |core| core.unpin(receipt))
     }
 
     /// Drops whole leaves, in the order of the policy, until `num_tokens` are freed or nothing unlocked is left.
@@ -288,31 +266,35 @@ impl PrefixCache {
     ///
     /// Raises:
     ///     InvalidInputError: `num_tokens` is negative.
-    ///     PolicyError: the key function failed on a node. Nothing is dropped.
+    ///     PolicyError: the key function fails on a leaf, asked once more before the first one goes. Nothing is dropped.
+    ///
+    /// A key function may also fail on a node that becomes a leaf during the eviction, when its last child has gone. What
+    /// is dropped by then cannot be taken back, so that leaf is passed over and nothing is raised: the array may be
+    /// shorter than `num_tokens` although unlocked leaves are left. The next `evict` asks again, and raises if need be.
     fn evict<'py>(&self, py: Python<'py>, num_tokens: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let num_tokens = scalars::NUM_TOKENS.read(num_tokens)?;
         let mut slots = Vec::new();
-        self.run_sized(py, num_tokens, |core| core.evict(num_tokens, &mut slots))?;
+        let size = |core: &Core| num_tokens.min(core.sizes().evictable);
+        self.shared.run_sized(py, size, |core| core.evict(num_tokens, &mut slots))?;
         Ok(arrays::owned(py, slots))
     }
 
-    /// Drops everything in the namespace of the given extra key and salt.
+    /// Drops everything in a namespace.
+    ///
+    /// Args:
+    ///     namespace: (extra key, salt). The default namespace has to be spelt out: (None, None).
     ///
     /// Returns:
     ///     An int64 array of all freed slots, the caller's from now on.
     ///
     /// Raises:
     ///     HeldError: some of it is locked or pinned. Nothing is dropped.
-    #[pyo3(signature = (extra_key = None, salt = None))]
-    fn remove_namespace<'py>(
-        &self,
-        py: Python<'py>,
-        extra_key: Option<Given<'_, 'py>>,
-        salt: Option<Given<'_, 'py>>,
-    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let namespace = namespace::from_parts(extra_key, salt)?;
+    ///     InputTypeError: `namespace` is no such pair.
+    fn remove_namespace<'py>(&self, py: Python<'py>, namespace: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let namespace = namespace::read_required(namespace)?;
         let mut slots = Vec::new();
-        self.run(py, |core| core.remove_namespace(&namespace, &mut slots))?;
+        let size = |core: &Core| core.namespace_size(&namespace);
+        self.shared.run_sized(py, size, |core| core.remove_namespace(&namespace, &mut slots))?;
         Ok(arrays::owned(py, slots))
     }
 
@@ -321,7 +303,7 @@ impl PrefixCache {
     /// Returns:
     ///     The number of tokens dropped. The caller resets its slot pool.
     fn reset(&self, py: Python<'_>) -> PyResult<u64> {
-        self.run(py, |core| Ok(core.reset()))
+        self.shared.run_sized(py, whole_tree, |core| Ok(core.reset()))
     }
 
     /// Enters the next step of the logical clock, or a later one if `step` says so.
@@ -334,13 +316,13 @@ impl PrefixCache {
     #[pyo3(signature = (step = None))]
     fn advance_step(&self, py: Python<'_>, step: Option<Given<'_, '_>>) -> PyResult<u64> {
         let step = step.map(|step| scalars::STEP.read(step)).transpose()?;
-        self.run(py, |core| core.advance_step(step))
+        self.shared.run(py, |core| core.advance_step(step))
     }
 
     /// The logical clock: (step, seq).
     #[getter]
     fn clock(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
-        self.view(py, |core| {
+        self.shared.view(py, |core| {
             let now = core.clock();
             (now.step, now.seq)
         })
@@ -349,50 +331,48 @@ impl PrefixCache {
     /// Tokens that `evict` could free.
     #[getter]
     fn evictable_size(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, |core| core.sizes().evictable)
+        self.shared.view(py, |core| core.sizes().evictable)
     }
 
     /// Tokens that locks or pins protect.
     #[getter]
     fn protected_size(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, |core| core.sizes().protected)
+        self.shared.view(py, |core| core.sizes().protected)
     }
 
     /// Tokens that pins protect.
     #[getter]
     fn pinned_size(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, |core| core.sizes().pinned)
+        self.shared.view(py, |core| core.sizes().pinned)
     }
 
     /// Tokens in the cache.
     #[getter]
     fn total_size(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, |core| core.sizes().total)
+        self.shared.view(py, |core| core.sizes().total)
     }
 
     /// Nodes in the tree, the root not counted.
     #[getter]
     fn num_nodes(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, Core::num_nodes)
+        self.shared.view(py, Core::num_nodes)
     }
 
     /// The namespaces that hold something, as pairs (extra key, salt), in their own order.
     fn namespaces(&self, py: Python<'_>) -> PyResult<Vec<(Option<String>, Option<String>)>> {
-        let names = self.view(py, Core::namespaces)?;
+        let names = self.shared.view(py, Core::namespaces)?;
         let owned = |part: Option<&str>| part.map(str::to_owned);
         Ok(names.iter().map(|name| (owned(name.extra_key()), owned(name.salt()))).collect())
     }
 
-    /// Tokens in the namespace of the given extra key and salt.
-    #[pyo3(signature = (extra_key = None, salt = None))]
-    fn namespace_size(
-        &self,
-        py: Python<'_>,
-        extra_key: Option<Given<'_, '_>>,
-        salt: Option<Given<'_, '_>>,
-    ) -> PyResult<u64> {
-        let namespace = namespace::from_parts(extra_key, salt)?;
-        self.view(py, |core| core.namespace_size(&namespace))
+    /// Tokens in a namespace; 0 if nothing is cached there.
+    ///
+    /// Args:
+    ///     namespace: (extra key, salt), or None for the default namespace.
+    #[pyo3(signature = (namespace = None))]
+    fn namespace_size(&self, py: Python<'_>, namespace: Option<Given<'_, '_>>) -> PyResult<u64> {
+        let namespace = namespace::read(namespace)?;
+        self.shared.view(py, |core| core.namespace_size(&namespace))
     }
 
     /// Iterates over `node` and all below it, depth first, parents first; over the whole tree if `node` is None. The
@@ -404,10 +384,10 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     #[pyo3(signature = (node = None))]
-    fn walk(slf: &Bound<'_, Self>, node: Option<Given<'_, '_>>) -> PyResult<NodeWalk> {
-        let node = node.map_or(Ok(NodeHandle::ROOT), scalars::node)?;
-        let handles = slf.get().run(slf.py(), |core| core.walk(node))?;
-        Ok(NodeWalk::new(slf.clone().unbind(), handles))
+    fn walk(&self, py: Python<'_>, node: Option<Given<'_, '_>>) -> PyResult<NodeWalk> {
+        let node = node.map_or(Ok(NodeHandle::ROOT), |node| self.shared.mark.read_node(node))?;
+        let handles = self.shared.run_sized(py, |core| core.num_nodes() * PER_NODE, |core| core.walk(node))?;
+        Ok(NodeWalk::new(Arc::clone(&self.shared), handles))
     }
 
     /// The present state of one node.
@@ -415,8 +395,8 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn node(&self, py: Python<'_>, node: Given<'_, '_>) -> PyResult<NodeInfo> {
-        let node = scalars::node(node)?;
-        self.run(py, |core| core.info(node).map(NodeInfo::from))
+        let node = self.shared.mark.read_node(node)?;
+        self.shared.run(py, |core| core.info(node).map(|info| NodeInfo::new(info, self.shared.mark)))
     }
 
     /// Tokens of `node` itself, as an int64 array of its length (one more in bigram mode).
@@ -424,9 +404,9 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn node_tokens<'py>(&self, py: Python<'py>, node: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let node = scalars::node(node)?;
+        let node = self.shared.mark.read_node(node)?;
         let mut tokens = Vec::new();
-        self.run(py, |core| core.node_tokens(node, &mut tokens))?;
+        self.shared.run_sized(py, |core| own_length(core, node), |core| core.node_tokens(node, &mut tokens))?;
         Ok(arrays::owned(py, tokens))
     }
 
@@ -435,9 +415,9 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn node_slots<'py>(&self, py: Python<'py>, node: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let node = scalars::node(node)?;
+        let node = self.shared.mark.read_node(node)?;
         let mut slots = Vec::new();
-        self.run(py, |core| core.node_slots(node, &mut slots))?;
+        self.shared.run_sized(py, |core| own_length(core, node), |core| core.node_slots(node, &mut slots))?;
         Ok(arrays::owned(py, slots))
     }
 
@@ -455,6 +435,9 @@ impl PrefixCache {
         let nodes = nodes
             .try_iter()
             .map_err(|cause| {
+                if errors::is_not_of_input(py, &cause) {
+                    return cause;
+                }
                 let message = format!(
                     "nodes is {}, expected a sequence of node handles\nhint: pass [result.node for result in results]",
                     errors::describe(nodes)
@@ -463,14 +446,18 @@ impl PrefixCache {
                 error.set_cause(py, Some(cause));
                 error
             })?
-            .map(|node| scalars::node(&node?))
+            .map(|node| self.shared.mark.read_node(&node?))
             .collect::<PyResult<Vec<_>>>()?;
-        self.run(py, |core| core.dfs_weight_order(&nodes))
+        self.shared.run_sized(py, |_| nodes.len() as u64 * PER_NODE, |core| core.dfs_weight_order(&nodes))
     }
 
-    /// Bytes of memory that the tree holds.
+    /// Bytes that the cache has reserved: nodes, tokens, slots, edges and namespaces of the tree, the eviction order,
+    /// receipts, the journal and KV events with the block hashes that they need.
+    ///
+    /// What is reserved and was never written to counts, although it may take no memory yet. Namespaces and KV events are
+    /// counted by their contents, which is close. Left out are the Python objects and a key function's own memory.
     fn memory_bytes(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, Core::memory_bytes)
+        self.shared.view(py, Core::memory_bytes)
     }
 
     /// Checks every invariant of the tree, and with `pool` that each of its slots has exactly one owner.
@@ -491,15 +478,18 @@ impl PrefixCache {
     fn check(&self, py: Python<'_>, pool: Option<Given<'_, '_>>, uncached: Option<Given<'_, '_>>) -> PyResult<()> {
         let uncached = uncached.map_or(Ok(0), |slots| scalars::UNCACHED.read(slots))?;
         let Some(pool) = pool else {
-            return self.run_sized(py, u64::MAX, |core| core.check());
+            return self.shared.run_sized(py, whole_tree, |core| core.check());
         };
         let pool = pool.cast::<SlotPool>().map_err(|_| {
             let given = errors::describe(pool);
             errors::input_type(py, format!("pool is {given}, expected a SlotPool\nhint: pass the pool of the slots"))
         })?;
         // The pool's lock is always taken inside the cache's, never the other way round.
-        let look = |core: &Core| pool.get().view(py, |pool| core.check_against(pool, uncached));
-        self.view(py, look)??.map_err(|error| self.raise(py, &error))
+        let look = |core: &mut Core| {
+            let size = whole_tree(core);
+            pool.get().enter_sized(py, |pool| size + pool.total(), move |pool| core.check_against(pool, uncached))
+        };
+        self.shared.enter(py, look)??.map_err(|error| self.shared.raise(py, &error))
     }
 
     /// Digest of all decisions so far: equal on every rank that made the same ones in the same order.
@@ -507,31 +497,34 @@ impl PrefixCache {
     /// Not in it: slot numbers, timings, probes and inspection.
     #[getter]
     fn decision_digest(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, Core::decision_digest)
+        self.shared.view(py, Core::decision_digest)
     }
 
     /// Digest of the tree as it is: its nodes with their tokens and namespaces, without slots.
     #[getter]
     fn tree_digest(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, Core::tree_digest)
+        self.shared.view(py, Core::tree_digest)
     }
 
     /// The last decisions, oldest first: `journal_records` of them at most.
     fn journal(&self, py: Python<'_>) -> PyResult<Vec<Record>> {
-        let records = self.view(py, Core::journal)?;
+        let records = self.shared.view(py, Core::journal)?;
         Ok(records.iter().map(Record::from).collect())
     }
 
-    /// The journal as bytes: 64 a record, little-endian, oldest first.
+    /// The journal as bytes: 64 a record, little-endian, oldest first; see docs/journal.md.
     fn journal_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let records = self.view(py, Core::journal)?;
+        let records = self.shared.view(py, Core::journal)?;
         let bytes: Vec<u8> = records.iter().flat_map(isoradix_core::Record::to_bytes).collect();
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// The KV events since the last call, oldest first; always empty unless made with `kv_events=True`.
+    ///
+    /// What waits is bounded, to about four million hashes and tokens. Beyond that all of it is dropped, and the next call
+    /// gives `AllBlocksCleared` and then a `BlockStored` for each node that is cached by then, parents first.
     fn take_events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let taken = self.run(py, |core| Ok(core.take_events()))?;
+        let taken = self.shared.run(py, |core| Ok(core.take_events()))?;
         let list = PyList::empty(py);
         for event in taken {
             list.append(events::to_python(py, event)?)?;
@@ -539,11 +532,10 @@ impl PrefixCache {
         Ok(list)
     }
 
-    /// Handle of the root, whose depth is 0. It never dies.
+    /// Handle of the root, whose depth is 0. It never dies, and is the same in every cache.
     #[getter]
-    #[allow(clippy::unused_self)] // a property needs it
-    fn root(&self) -> u64 {
-        NodeHandle::ROOT.to_bits()
+    fn root(&self) -> Handle {
+        self.shared.mark.handle(NodeHandle::ROOT)
     }
 
     /// Tokens in a page.
@@ -568,7 +560,7 @@ impl PrefixCache {
         let Self { page_size, policy, .. } = self;
         let bigram = if self.bigram { "True" } else { "False" };
         // A representation never raises, not even in a forked child or in a key function.
-        let state = self.view(py, |core| (core.sizes(), core.num_nodes())).map_or_else(
+        let state = self.shared.view(py, |core| (core.sizes(), core.num_nodes())).map_or_else(
             |_| "not usable here".to_owned(),
             |(sizes, nodes)| {
                 format!("total_size={}, protected_size={}, num_nodes={nodes}", sizes.total, sizes.protected)
@@ -596,12 +588,19 @@ impl PrefixCache {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.key_function.as_ref().map_or(Ok(()), |function| function.traverse(&visit))
+        self.shared.key_function.as_ref().map_or(Ok(()), |function| function.traverse(&visit))
     }
 
     fn __clear__(&self) {
-        if let Some(function) = &self.key_function {
+        if let Some(function) = &self.shared.key_function {
             function.clear();
         }
+    }
+}
+
+impl Drop for PrefixCache {
+    fn drop(&mut self) {
+        // A walk may keep the core, but calls no key function: it must not keep that one out of the collector's sight.
+        self.__clear__();
     }
 }

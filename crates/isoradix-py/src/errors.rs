@@ -178,6 +178,11 @@ pub(crate) fn describe(given: &Bound<'_, PyAny>) -> String {
     }
 }
 
+/// Whether an error that the caller's code raised says nothing of the input: Ctrl-C, an exit, no memory. It stays as it is.
+pub(crate) fn is_not_of_input(py: Python<'_>, cause: &PyErr) -> bool {
+    !cause.is_instance_of::<PyException>(py) || cause.is_instance_of::<PyMemoryError>(py)
+}
+
 /// Refuses to copy or pickle `what`.
 #[cold]
 pub(crate) fn not_copyable(py: Python<'_>, what: &str) -> PyErr {

@@ -118,7 +118,8 @@ impl BlockRemoved {
     }
 }
 
-/// The cache was reset: no block is cached any more.
+/// No block is cached any more, as far as the listener knows: the cache was reset, or more events were waiting than are
+/// kept. In that case all that is cached is announced anew right behind.
 #[pyclass(frozen, eq, module = "isoradix")]
 #[derive(PartialEq, Eq)]
 pub(crate) struct AllBlocksCleared;

@@ -1,7 +1,7 @@
 //! The one way into a core object: its lock, the fork check, and the wall that stops panics.
 //!
 //! A thread that finds the lock taken waits for it *without* holding the GIL, so the owner can always get on. The owner
-//! holds the GIL all through a short call and gives it up in a long one. While the core runs no Python object is made
+//! holds the GIL all through a short call and gives it up in a long one; which it is, is known from sizes beforehand. While the core runs no Python object is made
 //! and no Python code is called, except by a user's key function; a call from there back into its own cache would
 //! wait for itself, and is refused.
 
@@ -15,7 +15,13 @@ use pyo3::sync::MutexExt;
 
 use crate::errors::{self, Class};
 use crate::fork;
-use crate::policy::KeyFunction;
+
+/// The size from which a call gives up the GIL: so many tokens, or other units of about a nanosecond's work. Below it,
+/// getting the GIL back from a busy thread can cost more than the call itself.
+pub(crate) const LONG: u64 = 64 * 1024;
+
+/// A node that is visited counts as so many tokens.
+pub(crate) const PER_NODE: u64 = 64;
 
 /// A core object that any thread of the process that made it may use.
 pub(crate) struct Guarded<T> {
@@ -30,44 +36,46 @@ impl<T: Send> Guarded<T> {
         Self { value: ManuallyDrop::new(Mutex::new(value)), born: fork::generation(), what }
     }
 
-    /// Runs `work` on the object. `caller` is the key function that may be running inside the object already.
+    /// Runs `work` on the object. `reentered` tells whether this very call comes from inside the object.
     #[inline]
     pub(crate) fn enter<R>(
         &self,
         py: Python<'_>,
-        caller: Option<&KeyFunction>,
+        reentered: impl Fn() -> bool,
         work: impl FnOnce(&mut T) -> R,
     ) -> PyResult<R> {
-        let mut value = self.lock(py, caller)?;
+        let mut value = self.lock(py, reentered)?;
         // The guard moves in, so that a panic poisons the lock: a half-done state is never seen again.
         catch_unwind(AssertUnwindSafe(move || work(&mut value))).map_err(|panic| self.broken(py, said(&*panic)))
     }
 
-    /// As [`Self::enter`], without the GIL while `work` runs.
-    pub(crate) fn enter_detached<R: Send>(
+    /// As [`Self::enter`]; gives up the GIL while `work` runs if it is long, by its `size` on the object.
+    #[inline]
+    pub(crate) fn enter_sized<R: Send>(
         &self,
         py: Python<'_>,
-        caller: Option<&KeyFunction>,
+        reentered: impl Fn() -> bool,
+        size: impl FnOnce(&T) -> u64,
         work: impl FnOnce(&mut T) -> R + Send,
     ) -> PyResult<R> {
-        self.enter(py, caller, |value| py.detach(|| work(value)))
+        self.enter(py, reentered, |value| if size(value) < LONG { work(value) } else { py.detach(|| work(value)) })
     }
 
     #[inline]
-    fn lock(&self, py: Python<'_>, caller: Option<&KeyFunction>) -> PyResult<MutexGuard<'_, T>> {
+    fn lock(&self, py: Python<'_>, reentered: impl Fn() -> bool) -> PyResult<MutexGuard<'_, T>> {
         if fork::generation() != self.born {
             return Err(self.forked(py));
         }
         match self.value.try_lock() {
             Ok(value) => Ok(value),
             Err(TryLockError::Poisoned(_)) => Err(self.broken(py, "an earlier call failed inside")),
-            Err(TryLockError::WouldBlock) => self.wait(py, caller),
+            Err(TryLockError::WouldBlock) => self.wait(py, reentered),
         }
     }
 
     #[cold]
-    fn wait(&self, py: Python<'_>, caller: Option<&KeyFunction>) -> PyResult<MutexGuard<'_, T>> {
-        if caller.is_some_and(KeyFunction::runs_on_this_thread) {
+    fn wait(&self, py: Python<'_>, reentered: impl Fn() -> bool) -> PyResult<MutexGuard<'_, T>> {
+        if reentered() {
             return Err(self.reentered(py));
         }
         self.value.lock_py_attached(py).map_err(|_| self.broken(py, "another thread's call failed inside"))

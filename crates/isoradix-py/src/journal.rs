@@ -6,7 +6,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Record>()
 }
 
-/// One decision, as the journal keeps it (64 bytes, little-endian).
+/// One decision, as the journal keeps it. `journal_bytes` writes each as 64 bytes, little-endian.
 #[pyclass(frozen, eq, hash, module = "isoradix")]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Record {
@@ -19,6 +19,9 @@ pub(crate) struct Record {
     /// What was decided, e.g. `"insert"` or `"evict"`.
     #[pyo3(get)]
     kind: &'static str,
+    /// Tokens (units, in bigram mode) above the resume point of a resumed match or insert, else 0.
+    #[pyo3(get)]
+    resumed: u64,
     /// Sequence number of the node concerned.
     #[pyo3(get)]
     node: u64,
@@ -39,10 +42,10 @@ pub(crate) struct Record {
 #[pymethods]
 impl Record {
     fn __repr__(&self) -> String {
-        let Self { step, seq, kind, node, a, b, content, digest } = self;
+        let Self { step, seq, kind, resumed, node, a, b, content, digest } = self;
         format!(
-            "Record(step={step}, seq={seq}, kind='{kind}', node={node}, a={a}, b={b}, content={content:#018x}, \
-             digest={digest:#018x})"
+            "Record(step={step}, seq={seq}, kind='{kind}', resumed={resumed}, node={node}, a={a}, b={b}, \
+             content={content:#018x}, digest={digest:#018x})"
         )
     }
 }
@@ -53,6 +56,7 @@ impl From<&isoradix_core::Record> for Record {
             step: record.step,
             seq: record.seq,
             kind: record.kind.as_str(),
+            resumed: record.resumed,
             node: record.node,
             a: record.a,
             b: record.b,

@@ -15,6 +15,7 @@ mod events;
 mod facts;
 mod fork;
 mod guard;
+mod handles;
 mod ints;
 mod journal;
 mod namespace;
@@ -23,6 +24,8 @@ mod policy;
 mod pool;
 mod results;
 mod scalars;
+mod shared;
+mod walk;
 
 use pyo3::prelude::*;
 

@@ -9,6 +9,8 @@ use crate::errors::{self, Class, describe};
 /// The pair as Python sees it.
 pub(crate) type Pair<'a> = (Option<&'a str>, Option<&'a str>);
 
+const REQUIRED_HINT: &str =
+    "hint: pass a pair (extra key, salt), each a str or None; (None, None) is the default namespace";
 const HINT: &str = "hint: pass None or a pair (extra key, salt), each a str or None, e.g. (\"my-lora\", None)";
 
 /// Reads a `namespace` argument; `None` is the default namespace and costs nothing.
@@ -17,19 +19,20 @@ pub(crate) fn read(given: Option<&Bound<'_, PyAny>>) -> PyResult<Namespace> {
     given.map_or_else(|| Ok(Namespace::default()), read_pair)
 }
 
+/// Reads a `namespace` argument that has to be spelt out, where forgetting it would drop the wrong one.
+pub(crate) fn read_required(given: &Bound<'_, PyAny>) -> PyResult<Namespace> {
+    if given.is_none() {
+        return Err(errors::input_type(given.py(), format!("namespace is None, expected a pair\n{REQUIRED_HINT}")));
+    }
+    read_pair(given)
+}
+
 fn read_pair(given: &Bound<'_, PyAny>) -> PyResult<Namespace> {
     let pair = given.cast::<PyTuple>().ok().filter(|pair| pair.len() == 2).ok_or_else(|| {
         errors::input_type(given.py(), format!("namespace is {}, expected a pair\n{HINT}", describe(given)))
     })?;
     let (extra_key, salt) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
     Ok(Namespace::new(text(&extra_key, "extra key")?, text(&salt, "salt")?))
-}
-
-/// Reads the two parts where they are arguments of their own.
-pub(crate) fn from_parts(extra_key: Option<&Bound<'_, PyAny>>, salt: Option<&Bound<'_, PyAny>>) -> PyResult<Namespace> {
-    let extra_key = extra_key.map(|part| text(part, "extra_key")).transpose()?.flatten();
-    let salt = salt.map(|part| text(part, "salt")).transpose()?.flatten();
-    Ok(Namespace::new(extra_key, salt))
 }
 
 fn text<'a>(part: &'a Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'a str>> {

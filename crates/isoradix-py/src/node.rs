@@ -1,13 +1,9 @@
-//! Nodes for inspection, and the walk over them.
+//! Nodes for inspection.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use isoradix_core::{ErrorKind, Namespace, NodeHandle};
+use isoradix_core::Namespace;
 use pyo3::prelude::*;
-use pyo3::{PyTraverseError, PyVisit};
 
-use crate::cache::PrefixCache;
-use crate::errors;
+use crate::handles::{Handle, Mark};
 use crate::namespace::{self, Pair};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -20,10 +16,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub(crate) struct NodeInfo {
     /// Handle of the node: what `lock`, `touch` and `resume=` take.
     #[pyo3(get)]
-    handle: u64,
+    handle: Handle,
     /// Handle of its parent; the root is its own parent.
     #[pyo3(get)]
-    parent: u64,
+    parent: Handle,
     /// Number of the node in order of making; never used again.
     #[pyo3(get)]
     sequence: u64,
@@ -66,7 +62,8 @@ impl NodeInfo {
     }
 
     fn __repr__(&self) -> String {
-        let Self { handle, parent, sequence, depth, length, children, hits, priority, lock_ref, pin_ref, .. } = self;
+        let Self { sequence, depth, length, children, hits, priority, lock_ref, pin_ref, .. } = self;
+        let (handle, parent) = (self.handle.to_bits(), self.parent.to_bits());
         format!(
             "NodeInfo(handle={handle:#x}, parent={parent:#x}, sequence={sequence}, depth={depth}, length={length}, \
              children={children}, hits={hits}, priority={priority}, lock_ref={lock_ref}, pin_ref={pin_ref}, \
@@ -78,11 +75,11 @@ impl NodeInfo {
     }
 }
 
-impl From<isoradix_core::NodeInfo<'_>> for NodeInfo {
-    fn from(info: isoradix_core::NodeInfo<'_>) -> Self {
+impl NodeInfo {
+    pub(crate) fn new(info: isoradix_core::NodeInfo<'_>, mark: Mark) -> Self {
         Self {
-            handle: info.handle.to_bits(),
-            parent: info.parent.to_bits(),
+            handle: mark.handle(info.handle),
+            parent: mark.handle(info.parent),
             sequence: info.sequence,
             depth: info.depth,
             length: info.length,
@@ -95,51 +92,5 @@ impl From<isoradix_core::NodeInfo<'_>> for NodeInfo {
             last_access: (info.last_access.step, info.last_access.seq),
             name: info.namespace.clone(),
         }
-    }
-}
-
-/// Goes over the nodes that were there when the walk began, parents first, and looks at each when it reaches it.
-/// Nodes evicted meanwhile are left out.
-#[pyclass(frozen, module = "isoradix")]
-pub(crate) struct NodeWalk {
-    cache: Py<PrefixCache>,
-    handles: Vec<NodeHandle>,
-    at: AtomicUsize,
-}
-
-impl NodeWalk {
-    pub(crate) fn new(cache: Py<PrefixCache>, handles: Vec<NodeHandle>) -> Self {
-        Self { cache, handles, at: AtomicUsize::new(0) }
-    }
-}
-
-#[pymethods]
-impl NodeWalk {
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<NodeInfo>> {
-        let cache = self.cache.get();
-        loop {
-            let at = self.at.fetch_add(1, Ordering::Relaxed);
-            let Some(handle) = self.handles.get(at) else {
-                return Ok(None);
-            };
-            match cache.view(py, |core| core.info(*handle).map(NodeInfo::from))? {
-                Ok(info) => return Ok(Some(info)),
-                Err(error) if error.kind() == ErrorKind::StaleHandle => {}
-                Err(error) => return Err(errors::from_core(py, &error)),
-            }
-        }
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.cache)
-    }
-
-    fn __repr__(&self) -> String {
-        let left = self.handles.len().saturating_sub(self.at.load(Ordering::Relaxed));
-        format!("<NodeWalk with {left} nodes to go>")
     }
 }

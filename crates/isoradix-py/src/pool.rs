@@ -6,9 +6,11 @@ use pyo3::prelude::*;
 
 use crate::arrays;
 use crate::errors;
-use crate::guard::Guarded;
-use crate::ints::{self, Hold};
+use crate::guard::{Guarded, LONG};
+use crate::ints::{self, Borrow};
 use crate::scalars;
+
+type Core = isoradix_core::SlotPool;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SlotPool>()
@@ -29,23 +31,35 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///     InputTypeError: a value is not an int.
 #[pyclass(frozen, module = "isoradix")]
 pub(crate) struct SlotPool {
-    inner: Guarded<isoradix_core::SlotPool>,
+    inner: Guarded<Core>,
     page_size: u32,
     total: u64,
 }
 
 impl SlotPool {
-    fn run<R>(
+    /// Makes a change, or is refused; gives up the GIL if it is long by its `size`.
+    fn run<R: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut isoradix_core::SlotPool) -> Result<R, Error>,
+        size: u64,
+        work: impl FnOnce(&mut Core) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        self.inner.enter(py, None, work)?.map_err(|error| errors::from_core(py, &error))
+        self.enter_sized(py, |_| size, work)?.map_err(|error| errors::from_core(py, &error))
+    }
+
+    /// Enters the pool, for work that says itself what its errors are.
+    pub(crate) fn enter_sized<R: Send>(
+        &self,
+        py: Python<'_>,
+        size: impl FnOnce(&Core) -> u64,
+        work: impl FnOnce(&mut Core) -> R + Send,
+    ) -> PyResult<R> {
+        self.inner.enter_sized(py, || false, size, work)
     }
 
     /// Looks at the pool.
-    pub(crate) fn view<R>(&self, py: Python<'_>, look: impl FnOnce(&isoradix_core::SlotPool) -> R) -> PyResult<R> {
-        self.inner.enter(py, None, |core| look(core))
+    fn view<R>(&self, py: Python<'_>, look: impl FnOnce(&Core) -> R) -> PyResult<R> {
+        self.inner.enter(py, || false, |core| look(core))
     }
 }
 
@@ -62,8 +76,9 @@ impl SlotPool {
         let num_slots = scalars::NUM_SLOTS.read(num_slots)?;
         let page_size = page_size.map_or(Ok(1), |size| scalars::PAGE_SIZE.read_u32(size))?;
         let first_slot = first_slot.map_or(Ok(0), |slot| scalars::FIRST_SLOT.read(slot))?;
-        let core = isoradix_core::SlotPool::new(num_slots, page_size, first_slot)
-            .map_err(|error| errors::from_core(py, &error))?;
+        let make = || Core::new(num_slots, page_size, first_slot);
+        let core = if num_slots < LONG { make() } else { py.detach(make) };
+        let core = core.map_err(|error| errors::from_core(py, &error))?;
         Ok(Self { page_size: core.page_size(), total: core.total(), inner: Guarded::new("SlotPool", core) })
     }
 
@@ -78,7 +93,7 @@ impl SlotPool {
     fn alloc<'py>(&self, py: Python<'py>, num_tokens: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let num_tokens = scalars::NUM_TOKENS.read(num_tokens)?;
         let mut slots = Vec::new();
-        self.run(py, |core| core.alloc(num_tokens, &mut slots))?;
+        self.run(py, num_tokens, |core| core.alloc(num_tokens, &mut slots))?;
         Ok(arrays::owned(py, slots))
     }
 
@@ -89,14 +104,14 @@ impl SlotPool {
     ///     InvalidInputError: a slot is not of this pool, or a page is not whole.
     ///     InputTypeError: `slots` has a type or dtype that is not accepted.
     fn free(&self, py: Python<'_>, slots: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut hold = Hold::default();
-        let slots = hold.read(slots, &ints::SLOTS)?;
-        self.run(py, |core| core.free(slots))
+        let mut borrow = Borrow::default();
+        let slots = borrow.read(slots, &ints::SLOTS)?;
+        self.run(py, slots.len() as u64, |core| core.free(slots))
     }
 
     /// Makes every slot free again, in the order of a new pool.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, |core| {
+        self.run(py, self.total, |core| {
             core.reset();
             Ok(())
         })
@@ -105,7 +120,7 @@ impl SlotPool {
     /// Slots that are free.
     #[getter]
     fn available(&self, py: Python<'_>) -> PyResult<u64> {
-        self.view(py, isoradix_core::SlotPool::available)
+        self.view(py, Core::available)
     }
 
     /// Slots in the pool, free or not.

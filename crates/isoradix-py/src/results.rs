@@ -1,10 +1,11 @@
 //! What `match_prefix` and `insert` answer, and reading such an answer back as a resume point.
 
-use isoradix_core::{Insert, Match, NodeHandle, Resume};
+use isoradix_core::{Insert, Match, Resume};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::{self, describe};
+use crate::handles::{Handle, Mark};
 use crate::scalars;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -23,7 +24,7 @@ pub(crate) struct MatchResult {
     hit_tokens: u64,
     /// Handle of the node where that prefix ends; `cache.root` if nothing matched.
     #[pyo3(get)]
-    node: u64,
+    node: Handle,
 }
 
 #[pymethods]
@@ -35,14 +36,14 @@ impl MatchResult {
     }
 
     fn __repr__(&self) -> String {
-        format!("MatchResult(hit_tokens={}, node={:#x})", self.hit_tokens, self.node)
+        format!("MatchResult(hit_tokens={}, node={:#x})", self.hit_tokens, self.node.to_bits())
     }
 }
 
-impl From<Match> for MatchResult {
+impl MatchResult {
     #[inline]
-    fn from(found: Match) -> Self {
-        Self { hit_tokens: found.hit_tokens, node: found.node.to_bits() }
+    pub(crate) fn new(found: Match, mark: Mark) -> Self {
+        Self { hit_tokens: found.hit_tokens, node: mark.handle(found.node) }
     }
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct InsertResult {
     new_tokens: u64,
     /// Handle of the node where the key ends.
     #[pyo3(get)]
-    node: u64,
+    node: Handle,
     /// Depth of `node`, in tokens: the length of the key, cut down to whole pages.
     #[pyo3(get)]
     length: u64,
@@ -69,33 +70,34 @@ pub(crate) struct InsertResult {
 #[pymethods]
 impl InsertResult {
     fn __repr__(&self) -> String {
-        let Self { prefix_len, new_tokens, node, length } = self;
+        let Self { prefix_len, new_tokens, length, .. } = self;
+        let node = self.node.to_bits();
         format!("InsertResult(prefix_len={prefix_len}, new_tokens={new_tokens}, node={node:#x}, length={length})")
     }
 }
 
-impl From<Insert> for InsertResult {
+impl InsertResult {
     #[inline]
-    fn from(done: Insert) -> Self {
+    pub(crate) fn new(done: Insert, mark: Mark) -> Self {
         let Insert { prefix_len, new_tokens, node, length } = done;
-        Self { prefix_len, new_tokens, node: node.to_bits(), length }
+        Self { prefix_len, new_tokens, node: mark.handle(node), length }
     }
 }
 
 /// Reads a `resume` argument: a result of an earlier call, or its (node, length).
 #[inline]
-pub(crate) fn read_resume(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Resume>> {
-    given.map(read_point).transpose()
+pub(crate) fn read_resume(given: Option<&Bound<'_, PyAny>>, mark: Mark) -> PyResult<Option<Resume>> {
+    given.map(|given| read_point(given, mark)).transpose()
 }
 
-fn read_point(given: &Bound<'_, PyAny>) -> PyResult<Resume> {
+fn read_point(given: &Bound<'_, PyAny>, mark: Mark) -> PyResult<Resume> {
     if let Ok(found) = given.cast::<MatchResult>() {
         let found = found.get();
-        return Ok(Resume { node: NodeHandle::from_bits(found.node), length: found.hit_tokens });
+        return Ok(Resume { node: mark.take(found.node), length: found.hit_tokens });
     }
     if let Ok(done) = given.cast::<InsertResult>() {
         let done = done.get();
-        return Ok(Resume { node: NodeHandle::from_bits(done.node), length: done.length });
+        return Ok(Resume { node: mark.take(done.node), length: done.length });
     }
     let pair = given.cast::<PyTuple>().ok().filter(|pair| pair.len() == 2).ok_or_else(|| {
         errors::input_type(
@@ -107,5 +109,5 @@ fn read_point(given: &Bound<'_, PyAny>) -> PyResult<Resume> {
             ),
         )
     })?;
-    Ok(Resume { node: scalars::node(&pair.get_item(0)?)?, length: scalars::RESUME_LENGTH.read(&pair.get_item(1)?)? })
+    Ok(Resume { node: mark.read_node(&pair.get_item(0)?)?, length: scalars::RESUME_LENGTH.read(&pair.get_item(1)?)? })
 }

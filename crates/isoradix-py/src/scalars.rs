@@ -1,8 +1,8 @@
-//! Single integers: counts, node handles, receipts, priorities.
+//! Single integers: counts, steps, priorities.
 //!
 //! Read by hand, so that a wrong one gives an error of ours that names the argument, its value and its range.
 
-use isoradix_core::{LockReceipt, NodeHandle, PAGE_SIZE_MAX, PinReceipt};
+use isoradix_core::{PAGE_SIZE_MAX, SLOT_LIMIT};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -16,14 +16,10 @@ pub(crate) struct Scalar {
     hint: &'static str,
 }
 
-const fn any(name: &'static str, hint: &'static str) -> Scalar {
+/// Any unsigned 64-bit integer.
+pub(crate) const fn any(name: &'static str, hint: &'static str) -> Scalar {
     Scalar { name, min: 0, max: u64::MAX, hint }
 }
-
-const NODE: Scalar =
-    any("node", "pass the node of a MatchResult or an InsertResult, a NodeInfo's handle, or cache.root");
-const LOCK_RECEIPT: Scalar = any("receipt", "pass what lock() returned");
-const PIN_RECEIPT: Scalar = any("receipt", "pass what pin() returned");
 
 /// Tokens to allocate or to evict.
 pub(crate) const NUM_TOKENS: Scalar = any("num_tokens", "pass a number of tokens, 0 or more");
@@ -35,10 +31,10 @@ pub(crate) const STEP: Scalar = any("step", "pass a step later than cache.clock[
 pub(crate) const RESUME_LENGTH: Scalar = any("resume length", "pass the depth of the resume node");
 /// Slots of a pool.
 pub(crate) const NUM_SLOTS: Scalar =
-    Scalar { name: "num_slots", min: 1, max: 1 << 31, hint: "pass the number of slots that the KV cache has" };
+    Scalar { name: "num_slots", min: 1, max: SLOT_LIMIT, hint: "pass the number of slots that the KV cache has" };
 /// First slot of a pool.
 pub(crate) const FIRST_SLOT: Scalar =
-    Scalar { name: "first_slot", min: 0, max: (1 << 31) - 1, hint: "pass the number of the pool's first slot" };
+    Scalar { name: "first_slot", min: 0, max: SLOT_LIMIT - 1, hint: "pass the number of the pool's first slot" };
 /// Units in a page.
 pub(crate) const PAGE_SIZE: Scalar =
     Scalar { name: "page_size", min: 1, max: PAGE_SIZE_MAX as u64, hint: "use the page size of the KV cache" };
@@ -47,7 +43,7 @@ pub(crate) const JOURNAL_RECORDS: Scalar = Scalar {
     name: "journal_records",
     min: 0,
     max: u32::MAX as u64,
-    hint: "pass a number of records, 0 to keep none; each takes 64 bytes",
+    hint: "pass a number of records, 0 to keep none; each takes about 72 bytes of memory",
 };
 
 impl Scalar {
@@ -83,6 +79,9 @@ impl Scalar {
     fn index<'py>(&self, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: a valid object, and the result is a new reference or null with an exception set.
         unsafe { Bound::from_owned_ptr_or_err(given.py(), ffi::PyNumber_Index(given.as_ptr())) }.map_err(|cause| {
+            if errors::is_not_of_input(given.py(), &cause) {
+                return cause;
+            }
             let Self { name, hint, .. } = self;
             let error =
                 errors::input_type(given.py(), format!("{name} is {}, expected an int\nhint: {hint}", describe(given)));
@@ -126,24 +125,6 @@ pub(crate) fn flag(given: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<boo
             errors::input_type(given.py(), message)
         })
     })
-}
-
-/// Reads a node handle.
-#[inline]
-pub(crate) fn node(given: &Bound<'_, PyAny>) -> PyResult<NodeHandle> {
-    NODE.read(given).map(NodeHandle::from_bits)
-}
-
-/// Reads a lock receipt.
-#[inline]
-pub(crate) fn lock_receipt(given: &Bound<'_, PyAny>) -> PyResult<LockReceipt> {
-    LOCK_RECEIPT.read(given).map(LockReceipt::from_bits)
-}
-
-/// Reads a pin receipt.
-#[inline]
-pub(crate) fn pin_receipt(given: &Bound<'_, PyAny>) -> PyResult<PinReceipt> {
-    PIN_RECEIPT.read(given).map(PinReceipt::from_bits)
 }
 
 /// Reads a signed 64-bit `priority`; absent is 0.

@@ -10,17 +10,18 @@ from isoradix.bench.grid import Grid, Measurement
 
 @dataclass(frozen=True)
 class Bench:
-    """A benchmark: its cases, and what one case measures."""
+    """A benchmark: the axes of the grid that it reads, its cases on them, and what one case measures."""
 
+    axes: frozenset[str]
     cases: Callable[[Grid], Sequence[Any]]
     measure: Callable[[Any], Iterator[Measurement]]
 
 
 BENCHES: Final[dict[str, Bench]] = {
-    "match": Bench(match.cases, match.measure),
-    "insert": Bench(insert.cases, insert.measure),
-    "lock": Bench(lock.cases, lock.measure),
-    "evict": Bench(evict.cases, evict.measure),
-    "replay": Bench(replay.cases, replay.measure),
-    "memory": Bench(memory.cases, memory.measure),
+    "match": Bench(match.AXES, match.cases, match.measure),
+    "insert": Bench(insert.AXES, insert.cases, insert.measure),
+    "lock": Bench(lock.AXES, lock.cases, lock.measure),
+    "evict": Bench(evict.AXES, evict.cases, evict.measure),
+    "replay": Bench(replay.AXES, replay.cases, replay.measure),
+    "memory": Bench(memory.AXES, memory.cases, memory.measure),
 }

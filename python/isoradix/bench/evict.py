@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from isoradix.replay.stats import Nanoseconds
 _AMOUNTS = (1, 1024, 65_536)
 # at most this share of what may be evicted goes in one series, so that the tree keeps its size
 _SHARE = 8
+AXES: Final = frozenset({"policies", "page_sizes", "leaves", "locked_fractions", "repeat", "seed"})
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from isoradix.replay.stats import Nanoseconds
 
 _TAIL = 512
 _LONG = 131_072
+AXES: Final = frozenset({"page_sizes", "lengths", "repeat", "seed"})
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from isoradix.bench.grid import CaseValue, Grid, Measurement, timed
 from isoradix.bench.trees import path_tree, random_tokens
 
 _NODES = 256
+AXES: Final = frozenset({"page_sizes", "repeat", "seed"})
 
 
 @dataclass(frozen=True)

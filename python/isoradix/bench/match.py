@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from isoradix.bench.grid import CaseValue, Grid, Measurement, sample, timed
 from isoradix.bench.trees import path_tree, random_tokens
 
 _STEP = 512
+AXES: Final = frozenset({"page_sizes", "lengths", "repeat", "seed"})
 
 
 @dataclass(frozen=True)

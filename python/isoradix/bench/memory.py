@@ -5,8 +5,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from isoradix.bench.grid import CaseValue, Grid, Measurement
+
+AXES: Final = frozenset({"page_sizes", "leaves", "seed"})
 
 
 @dataclass(frozen=True)

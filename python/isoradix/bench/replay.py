@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from isoradix.bench.grid import CaseValue, Grid, Measurement
 from isoradix.replay.runner import ReplayConfig, Replayer
@@ -9,6 +10,7 @@ from isoradix.replay.source import WorkloadSource
 from isoradix.replay.workloads import WORKLOADS
 
 _CAPACITY = 262_144
+AXES: Final = frozenset({"policies", "page_sizes", "requests", "seed"})
 
 
 @dataclass(frozen=True)

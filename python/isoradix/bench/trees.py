@@ -21,11 +21,16 @@ def slot_run(length: int, first: int = 0) -> npt.NDArray[np.int64]:
     return np.arange(first, first + length, dtype=np.int64)
 
 
+def path_ends(length: int, step: int) -> list[int]:
+    """Where the nodes of one path end, a node each `step` tokens; the last one may be shorter."""
+    return [*range(step, length, step), length]
+
+
 def path_tree(cache: PrefixCache, key: Tokens, step: int) -> NodeHandle:
-    """One path to the end of `key`, a node each `step` tokens; the last one may be shorter."""
+    """One path to the end of `key`, a node each `step` tokens, as a growing conversation leaves it."""
     slots = slot_run(len(key))
     node = cache.root
-    for end in [*range(step, len(key), step), len(key)]:
+    for end in path_ends(len(key), step):
         node = cache.insert(key[:end], slots[:end]).node
     return node
 

@@ -7,7 +7,7 @@ import typer
 
 from isoradix import IsoradixError, __version__
 from isoradix.cli import bench, replay, sweep
-from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, show_error
+from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, lose_output, show_error
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -54,14 +54,16 @@ for command, examples, summary in (
 
 def run(arguments: Sequence[str]) -> int:
     """One command; every error it can foresee becomes a message and an exit code."""
-    command = typer.main.get_command(app)
     try:
-        code = command.main(list(arguments), prog_name="isoradix", standalone_mode=False)
+        code = _invoke(arguments)
     except (UsageError, IsoradixError) as error:
         show_error(str(error))
         return exit_code_of(error)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except MemoryError:
+        show_error("there is not enough memory\nhint: a smaller --capacity, --requests or --limit takes less")
+        return BAD_INPUT
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -70,6 +72,21 @@ def run(arguments: Sequence[str]) -> int:
     if code == INTERRUPTED:
         show_error("interrupted")
     return code if isinstance(code, int) else OK
+
+
+def _invoke(arguments: Sequence[str]) -> object:
+    """Without typer's own main, which ends the process where a pipe is closed."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("isoradix", list(arguments)) as context:
+            return command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        lose_output(error)  # of --help or --version
+        return OK
 
 
 def _lower(message: str) -> str:

@@ -8,12 +8,21 @@ import typer
 from isoradix import PrefixCache, __version__
 from isoradix.bench.catalogue import BENCHES
 from isoradix.bench.grid import Grid, Measurement
-from isoradix.bench.table import measurement_table
 from isoradix.cli.errors import OK, UsageError
 from isoradix.cli.output import command_line, save_report, show_json, show_table, tracking
 from isoradix.cli.sources import seed_number
-from isoradix.cli.values import count, counts, fractions, page_sizes, policies, report_path
-from isoradix.report.bench import bench_page
+from isoradix.cli.values import (
+    LARGEST_PAGE,
+    MOST_TOKENS,
+    count,
+    counts,
+    fractions,
+    given,
+    page_sizes,
+    policies,
+    report_path,
+)
+from isoradix.report.bench import bench_page, measurement_table
 
 EXAMPLES = """Examples:
 
@@ -24,11 +33,23 @@ EXAMPLES = """Examples:
 """
 
 _NAMES = ", ".join(BENCHES)
-# a forest of that many leaves of a page of 1024 tokens still has slots below 2^31
-_MOST_LEAVES = 2_000_000
+# leaves of a page of any size still have slots that the core takes
+_MOST_LEAVES = MOST_TOKENS // LARGEST_PAGE
+# options of a grid by their parameters, and what they are called there
+_AXES = {
+    "policy": "policies",
+    "page_size": "page_sizes",
+    "leaves": "leaves",
+    "locked_fraction": "locked_fractions",
+    "length": "lengths",
+    "repeat": "repeat",
+    "requests": "requests",
+    "seed": "seed",
+}
 
 
 def bench(
+    context: typer.Context,
     what: Annotated[
         str | None,
         typer.Argument(metavar="[BENCHMARK]", help=f"One of {_NAMES}; all of them if left out.", show_default=False),
@@ -44,7 +65,7 @@ def bench(
     length: Annotated[
         str, typer.Option(metavar="LIST", help="Prefix lengths in tokens between commas (match, insert).")
     ] = "1024,32768",
-    repeat: Annotated[str, typer.Option(metavar="N", help="Samples of each operation.")] = "200",
+    repeat: Annotated[str, typer.Option(metavar="N", help="Samples of each operation (not replay, memory).")] = "200",
     requests: Annotated[str, typer.Option(metavar="N", help="Requests of each workload (replay).")] = "1000",
     seed: Annotated[str, typer.Option(metavar="N", help="Seed of keys and workloads.")] = "0",
     report: Annotated[
@@ -58,6 +79,8 @@ def bench(
     """
     if what is not None and what not in BENCHES:
         raise UsageError(f"the benchmark is {what!r}; there are {_NAMES}", "for example isoradix bench evict")
+    if what is not None:
+        _refuse_idle(context, what)
     grid = Grid(
         policies=policies(policy),
         page_sizes=page_sizes("--page-size", page_size),
@@ -76,6 +99,15 @@ def bench(
     if report is not None:
         save_report(report, bench_page(measured, command_line(), __version__))
     return OK
+
+
+def _refuse_idle(context: typer.Context, what: str) -> None:
+    """An option that the benchmark does not read would be without effect."""
+    axes = BENCHES[what].axes
+    if idle := given(context, *(option for option, axis in _AXES.items() if axis not in axes)):
+        taken = ", ".join(f"--{option.replace('_', '-')}" for option, axis in _AXES.items() if axis in axes)
+        message = f"isoradix bench {what} does not read {', '.join(idle)}"
+        raise UsageError(message, f"it takes {taken}, --report and --json")
 
 
 def _run(name: str, grid: Grid) -> list[Measurement]:

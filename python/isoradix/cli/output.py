@@ -1,21 +1,17 @@
 """What commands print: results on stdout, progress and errors on stderr."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isoradix.cli.errors import UsageError
-
-_TABLE_WIDTH: Final = 400
+from isoradix.cli.errors import UsageError, lose_output, reason_of, rendering, show_note
 
 
 class Tracker:
@@ -37,7 +33,7 @@ class Tracker:
 @contextmanager
 def tracking(what: str, total: int | None) -> Iterator[Tracker]:
     """Shows `what` and a bar until the block ends."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield Tracker(None, what, total)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -76,24 +72,23 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 def save_report(path: Path, html: str) -> None:
     try:
-        path.write_text(html, encoding="utf-8")
+        # names of files and arguments may hold bytes that are no text
+        path.write_text(html, encoding="utf-8", errors="replace")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"--report {str(path)!r} cannot be written: {reason}", "choose another file") from error
-    Console(file=sys.stderr, soft_wrap=True, highlight=False).print(f"report written to {path}", markup=False)
+        what = f"--report {str(path)!r} cannot be written: {reason_of(error)}"
+        raise UsageError(what, "choose another file") from error
+    show_note(f"report written to {path}\n")
 
 
 def _print(table: Table) -> None:
-    # a table is never squeezed: cells that end in dots are worth less than lines that wrap
-    console = Console(file=sys.stdout, highlight=False, width=_TABLE_WIDTH)
-    with console.capture() as captured:
-        console.print(table)
-    _write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    console, drawn = rendering(sys.stdout)
+    console.print(table)
+    _write("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()))
 
 
 def _write(text: str) -> None:
-    """Prints and flushes; a reader that has gone away (`| head`) is no error."""
+    """Prints and flushes."""
     try:
         print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        lose_output(error)

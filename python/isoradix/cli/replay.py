@@ -8,7 +8,7 @@ import typer
 from isoradix import InvariantError, __version__
 from isoradix.cli.errors import FINDING, OK, show_error
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
-from isoradix.cli.sources import LIMIT, REQUESTS, SEED, TRACE, WORKLOAD, choose_source
+from isoradix.cli.sources import LIMIT, PAGE_SIZE, REQUESTS, SEED, TRACE, WORKLOAD, choose_source
 from isoradix.cli.values import LARGEST_PAGE, capacity, count, report_path
 from isoradix.replay.runner import ReplayConfig, Replayer, ReplayResult
 from isoradix.replay.stats import OPERATIONS
@@ -22,12 +22,13 @@ EXAMPLES = """Examples:
 
 
 def replay(
+    context: typer.Context,
     trace: Annotated[Path | None, TRACE] = None,
     workload: Annotated[str | None, WORKLOAD] = None,
     requests: Annotated[str, REQUESTS] = "2000",
     seed: Annotated[str, SEED] = "0",
     limit: Annotated[str | None, LIMIT] = None,
-    page_size: Annotated[str, typer.Option(metavar="N", help="Tokens a page, 1 to 1024.")] = "64",
+    page_size: Annotated[str, PAGE_SIZE] = "64",
     capacity_: Annotated[
         str,
         typer.Option(
@@ -39,7 +40,7 @@ def replay(
     policy: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru[:threshold,estimate]."
+            metavar="NAME", help="lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru:threshold,estimate."
         ),
     ] = "lru",
     resume: Annotated[
@@ -59,7 +60,7 @@ def replay(
     Each request is matched, its slots are read and its path locked; what it lacks is evicted if need be, inserted, and
     the lock given back. The tree and the slot pool are checked at the end; exit code 1 if that finds anything.
     """
-    source = choose_source("replay", trace, workload, requests, seed, limit)
+    source = choose_source(context, trace, workload, requests, seed, limit)
     page = count("--page-size", page_size, 1, LARGEST_PAGE)
     config = ReplayConfig(page, capacity("--capacity", capacity_, page), policy, resume)
     report_path(report)

@@ -1,6 +1,6 @@
 """`isoradix sweep`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from isoradix.cli.output import (
     show_table,
     tracking,
 )
-from isoradix.cli.sources import LIMIT, REQUESTS, SEED, TRACE, WORKLOAD, choose_source
+from isoradix.cli.sources import LIMIT, PAGE_SIZE, REQUESTS, SEED, TRACE, WORKLOAD, choose_source
 from isoradix.cli.values import LARGEST_PAGE, capacities, count, policies, report_path
 from isoradix.replay.blocks import Tokens
 from isoradix.replay.source import Source
@@ -34,12 +34,13 @@ EXAMPLES = """Examples:
 
 
 def sweep(
+    context: typer.Context,
     trace: Annotated[Path | None, TRACE] = None,
     workload: Annotated[str | None, WORKLOAD] = None,
     requests: Annotated[str, REQUESTS] = "2000",
     seed: Annotated[str, SEED] = "0",
     limit: Annotated[str | None, LIMIT] = None,
-    page_size: Annotated[str, typer.Option(metavar="N", help="Tokens a page, 1 to 1024.")] = "64",
+    page_size: Annotated[str, PAGE_SIZE] = "64",
     capacity: Annotated[
         str, typer.Option(metavar="TOKENS", help="Tokens: a range that doubles, 1M..64M, or a list, 1M,4M.")
     ] = "1M..64M",
@@ -55,7 +56,7 @@ def sweep(
     Every point is a whole replay. The offline-optimal line is MIN over pages, which no policy here can pass: it is
     exact for a cache that drops page by page and holds each request in full while it runs.
     """
-    source = choose_source("sweep", trace, workload, requests, seed, limit)
+    source = choose_source(context, trace, workload, requests, seed, limit)
     page = count("--page-size", page_size, 1, LARGEST_PAGE)
     sizes, names = capacities("--capacity", capacity, page), policies(policy)
     for name in names:
@@ -74,7 +75,11 @@ def sweep(
 
 def _run(source: Source, page: int, sizes: list[int], names: list[str], optimal: bool) -> list[SweepPoint]:
     with tracking(f"read {source.name}", source.total) as tracker:
-        units = page_units(_counted(source, tracker), page) if page > 1 else source
+        units: Iterable[Tokens] = source
+        if page > 1:
+            units = page_units(_counted(source, tracker), page)
+        elif not source.repeatable:
+            units = list(_counted(source, tracker))
     plan = Sweep(units, page, sizes, names, optimal)
     points: list[SweepPoint] = []
     with tracking("sweep", plan.runs) as tracker:

@@ -6,13 +6,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, TypeVar
 
-from isoradix.cli.errors import UsageError
+import typer
+
+from isoradix.cli.errors import UsageError, reason_of
 
 T = TypeVar("T")
 
-# slots are below 2^31, so no cache holds more tokens
+# The limits of the core, which does not export them, so that an option is refused under its own name.
+# Slots are below 2^31, so no cache holds more tokens.
 MOST_TOKENS: Final = 2**31
 LARGEST_PAGE: Final = 1024
+_LONGEST_NUMBER: Final = 30
 
 _FACTORS: Final = {
     "": 1,
@@ -26,12 +30,26 @@ _FACTORS: Final = {
 _COUNT: Final = re.compile(r"(-?\d[\d_]*(?:\.\d+)?)\s*([kmg]i?)?", re.ASCII | re.IGNORECASE)
 
 
+def given(context: typer.Context, *names: str) -> list[str]:
+    """Those of the options that were typed, as they are typed; `names` are the parameters behind them."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    typed = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    return [f"--{name.replace('_', '-')}" for name in typed]
+
+
 def count(option: str, text: str, low: int, high: int = MOST_TOKENS) -> int:
     """A whole number such as 4000000, 4_000_000, 4M, 1.5M, 64k or 64Ki, within low..=high."""
     return _within(option, _whole(option, text), low, high)
 
 
+def _short(option: str, text: str) -> None:
+    if len(text) > _LONGEST_NUMBER:
+        what = f"{option} is {len(text):,} characters long; a number has at most {_LONGEST_NUMBER}"
+        raise UsageError(what, "write 4000000, 4M, 64k or 64Ki")
+
+
 def _whole(option: str, text: str) -> int:
+    _short(option, text)
     found = _COUNT.fullmatch(text.strip())
     value = Decimal(found[1].replace("_", "")) * _FACTORS[(found[2] or "").lower()] if found else Decimal("0.5")
     if value != int(value):
@@ -42,7 +60,7 @@ def _whole(option: str, text: str) -> int:
 def _within(option: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         nearest = f"at least {low}" if value < low else f"at most {high}"
-        raise UsageError(f"{option} is {value:,}; the limits are {low:,}..={high:,}", f"pass {nearest}")
+        raise UsageError(f"{option} is {value:,}; the limits are {low:,} to {high:,}", f"pass {nearest}")
     return value
 
 
@@ -67,12 +85,13 @@ def fractions(option: str, text: str) -> list[float]:
 
 
 def _fraction(option: str, text: str) -> float:
+    _short(option, text)
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= 1.0:
-        raise UsageError(f"{option} is {text!r}; the limits are 0..=1", "write for example 0,0.5")
+        raise UsageError(f"{option} is {text!r}; the limits are 0 to 1", "write for example 0,0.5")
     return value
 
 
@@ -106,13 +125,28 @@ def capacities(option: str, text: str, page_size: int) -> list[int]:
 
 
 def report_path(path: Path | None) -> None:
-    """Makes the folder of a report, and refuses a path that cannot be one before the work starts."""
+    """Makes the folder of a report, and refuses a path that cannot be written before the work starts."""
     if path is None:
         return
-    if path.is_dir():
-        raise UsageError(f"--report is {str(path)!r}, which is a folder", "name a file, for example out/report.html")
+    what, hint = f"--report is {str(path)!r}", "name a file, for example out/report.html"
     try:
+        if path.is_dir():
+            raise UsageError(f"{what}, which is a folder", hint)
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"--report is {str(path)!r}; its folder cannot be made: {reason}", "choose another") from error
+        raise UsageError(f"{what}; its folder cannot be made: {reason_of(error)}", hint) from error
+    try:
+        _try_to_write(path)
+    except OSError as error:
+        raise UsageError(f"{what}, which cannot be written: {reason_of(error)}", hint) from error
+
+
+def _try_to_write(path: Path) -> None:
+    """Opens it once, and leaves nothing behind; a pipe or a device is not opened twice."""
+    there = path.exists()
+    if there and not path.is_file():
+        return
+    with path.open("ab"):
+        pass
+    if not there:
+        path.resolve().unlink()  # of a dangling link, what it names

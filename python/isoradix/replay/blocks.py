@@ -58,6 +58,7 @@ class BlockTable:
 
     def tokens(self, hash_ids: Sequence[int], length: int) -> Tokens:
         """The prompt of one request: its blocks one after the other, cut to `length` tokens."""
+        hash_ids = hash_ids[: -(-length // BLOCK_TOKENS)]
         if len(hash_ids) > len(self._store):
             return expand(np.array(hash_ids, dtype=np.uint64)).ravel()[:length]
         missing: dict[int, int] = {}

@@ -15,7 +15,7 @@ from time import perf_counter, perf_counter_ns
 import numpy as np
 import numpy.typing as npt
 
-from isoradix import MatchResult, PrefixCache, SlotPool
+from isoradix import InvalidInputError, MatchResult, PrefixCache, SlotPool
 from isoradix.replay.blocks import Tokens
 from isoradix.replay.stats import OPERATIONS, Nanoseconds, OperationStats, SampleLog
 
@@ -89,17 +89,28 @@ class ReplayResult:
         return {name: OperationStats.of(samples) for name, samples in self.samples.items()}
 
 
+def _pool(config: ReplayConfig) -> SlotPool:
+    try:
+        return SlotPool(config.usable_capacity, page_size=config.page_size)
+    except MemoryError as error:
+        pages = config.usable_capacity // config.page_size
+        # a number and a bit for each page
+        megabytes = pages * 33 // 8 // 10**6
+        what = f"a capacity of {pages:,} pages takes {megabytes:,} MB for its slots alone, more memory than there is"
+        raise InvalidInputError(f"{what}\nhint: choose a smaller capacity or larger pages") from error
+
+
 class Replayer:
     """One cache with its pool, and the log of what they did."""
 
     def __init__(self, config: ReplayConfig) -> None:
         self.config = config
         self.cache = PrefixCache(page_size=config.page_size, policy=config.policy)
-        self.pool = SlotPool(config.usable_capacity, page_size=config.page_size)
+        self.pool = _pool(config)
         self._log = SampleLog()
         self._lengths, self._hits, self._used = array("q"), array("q"), array("q")
         self._hitseq = hashlib.sha256()
-        self._occupied = self._evicted = self._skipped = self._uncached = 0
+        self._evicted = self._skipped = self._uncached = 0
 
     def run(self, prompts: Iterable[Tokens], progress: Callable[[int], None] | None = None) -> ReplayResult:
         """Serves every prompt; `progress` hears now and then how many have been read."""
@@ -142,7 +153,7 @@ class Replayer:
 
     def _store(self, key: Tokens, found: MatchResult, cached_slots: Counts) -> None:
         missing = len(key) - found.hit_tokens
-        excess = self._occupied + missing - self.pool.total
+        excess = missing - self.pool.available
         if excess > 0:
             self._make_room(excess)
         log, now = self._log, perf_counter_ns
@@ -157,7 +168,6 @@ class Replayer:
             start = now()
             self.cache.insert(key, slots)
         log["insert"].append(now() - start)
-        self._occupied += missing
 
     def _make_room(self, excess: int) -> None:
         now = perf_counter_ns
@@ -167,13 +177,12 @@ class Replayer:
         self.pool.free(freed)
         self._log["free"].append(now() - evicted)
         self._log["evict"].append(evicted - start)
-        self._occupied -= len(freed)
         self._evicted += len(freed)
 
     def _note(self, length: int, hit: int) -> None:
         self._lengths.append(length)
         self._hits.append(hit)
-        self._used.append(self._occupied)
+        self._used.append(self.pool.total - self.pool.available)
         self._hitseq.update(hit.to_bytes(8, "little"))
 
     def _result(self, wall_s: float) -> ReplayResult:

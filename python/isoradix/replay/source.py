@@ -1,5 +1,6 @@
-"""What a replay iterates: the prompts of a trace file or of a built-in workload. Both can be iterated again."""
+"""What a replay iterates: the prompts of a trace file or of a built-in workload."""
 
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from isoradix.replay.blocks import BlockTable, Tokens
-from isoradix.replay.trace import count_requests, read_trace
+from isoradix.replay.trace import count_requests, read_trace, unreadable
 from isoradix.replay.workloads import generate
 
 
@@ -19,6 +20,8 @@ class Source(Protocol):
     def name(self) -> str: ...
     @property
     def total(self) -> int | None: ...
+    @property
+    def repeatable(self) -> bool: ...
     def __iter__(self) -> Iterator[Tokens]: ...
 
 
@@ -31,12 +34,21 @@ class TraceSource:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        # bytes that are no text cannot be shown
+        return self.path.name.encode(errors="replace").decode()
+
+    @cached_property
+    def repeatable(self) -> bool:
+        """Whether it can be iterated again; a pipe cannot."""
+        try:
+            return stat.S_ISREG(self.path.stat().st_mode)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
     @cached_property
     def total(self) -> int | None:
         """How many requests there will be; a pipe does not tell."""
-        if self.path.exists() and not self.path.is_file():
+        if not self.repeatable:
             return self.limit
         count = count_requests(self.path)
         return count if self.limit is None else min(count, self.limit)
@@ -54,6 +66,7 @@ class WorkloadSource:
     kind: str
     total: int
     seed: int
+    repeatable: bool = True
 
     @property
     def name(self) -> str:

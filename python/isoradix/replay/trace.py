@@ -4,6 +4,7 @@ One id stands for one block of 512 prompt tokens; the last block of a request ma
 Lines are read lazily. Whatever is wrong with a line is a `TraceError` that names it.
 """
 
+import codecs
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,9 @@ import msgspec
 from isoradix import InvalidInputError
 from isoradix.replay.blocks import BLOCK_TOKENS
 
-_HashId = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+# the tokens of larger ids would wrap around to those of smaller ones
+_HashId = Annotated[int, msgspec.Meta(ge=0, le=2**64 // BLOCK_TOKENS - 1)]
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class TraceError(InvalidInputError):
@@ -31,12 +34,13 @@ class TraceError(InvalidInputError):
 class TraceRequest(msgspec.Struct, frozen=True, gc=False):
     """One request of a trace; further fields of a line are ignored."""
 
-    input_length: Annotated[int, msgspec.Meta(ge=0)]
+    input_length: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     hash_ids: list[_HashId]
     timestamp: float = 0.0
     output_length: int = 0
 
 
+_MARK_HINT = "the line begins with a byte order mark (BOM); save the file as UTF-8 without one"
 _LINE_HINT = 'a line looks like {"timestamp": 0, "input_length": 1000, "output_length": 10, "hash_ids": [0, 1]}'
 
 
@@ -63,8 +67,12 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 if content:
                     yield number, content
     except OSError as error:
-        reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
-        raise TraceError(path, reason, "give the path of a JSON lines file") from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> TraceError:
+    reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
+    return TraceError(path, reason, "give the path of a JSON lines file")
 
 
 def _parse(path: Path) -> Iterator[TraceRequest]:
@@ -72,13 +80,18 @@ def _parse(path: Path) -> Iterator[TraceRequest]:
     for number, line in _lines(path):
         try:
             request = decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise TraceError(path, _describe(error), _LINE_HINT, number) from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            hint = _MARK_HINT if line.startswith(_MARKS) else _LINE_HINT
+            raise TraceError(path, _describe(error), hint, number) from error
         _require_blocks(path, number, request)
         yield request
 
 
 def _describe(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "its json is nested too deeply"
+    if isinstance(error, msgspec.ValidationError) and "<=" in str(error) and "hash_ids" in str(error):
+        return f"a hash id is too large: {str(error).lower()}"
     if isinstance(error, msgspec.ValidationError):
         return f"not a request: {str(error).lower()}"
     if "truncated" in str(error):

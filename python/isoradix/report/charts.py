@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from isoradix.report.scale import Format, Scale
 from isoradix.report.svg import drawing, element, path, text, tooltip
@@ -104,7 +105,7 @@ def _legend(lines: Sequence[Line]) -> str:
     for line in lines:
         style = f"line c{line.colour % COLOURS}" + (" dashed" if line.dashed else "")
         key = element("svg", path([(0, 5), (22, 5)], style), width=22, height=10, aria_hidden="true")
-        entries.append(element("li", key, element("span", _escape(line.label))))
+        entries.append(element("li", key, element("span", escape(line.label))))
     return element("ul", *entries, class_="legend")
 
 
@@ -150,7 +151,3 @@ def _bar(bar: Bar, axis: Axis, left: float, right: float, top: float) -> str:
         tip += f", p99 {axis.text(bar.mark)}"
     parts.append(text(axis.text(bar.value), behind + 6, top + 12, "value"))
     return element("g", tooltip(tip), *parts)
-
-
-def _escape(content: str) -> str:
-    return content.replace("&", "&amp;").replace("<", "&lt;")

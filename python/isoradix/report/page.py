@@ -1,14 +1,10 @@
 """The frame of every page: title, figures in tiles, drawings, tables, and where it was measured."""
 
-import os
-import platform
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 
-import numpy as np
-
+from isoradix.report.machine import machine
 from isoradix.report.svg import element
 
 
@@ -56,21 +52,3 @@ def figure(title: str, note: str, drawn: str, wide: bool = False) -> str:
     """A drawing with its caption above it."""
     caption = element("figcaption", element("b", escape(title)), element("span", escape(note)))
     return element("figure", caption, drawn, class_="wide" if wide else None)
-
-
-def machine() -> str:
-    """What the figures were measured on."""
-    cpus = os.cpu_count() or 1
-    return (
-        f"{_processor()}, {cpus} logical CPUs, {platform.system()}, "
-        f"Python {platform.python_version()}, numpy {np.__version__}"
-    )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())

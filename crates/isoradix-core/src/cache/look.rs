@@ -1,9 +1,9 @@
 //! Looking at a cache without changing it.
 
-use super::{NodeInfo, PrefixCache, Sizes};
+use super::{NodeInfo, PrefixCache, Sizes, in_memory};
 use crate::accounting;
 use crate::error::Error;
-use crate::events::{EventLog, KvEvent};
+use crate::events::KvEvent;
 use crate::evidence::Record;
 use crate::namespace::Namespace;
 use crate::node::{NodeHandle, NodeId, ROOT};
@@ -62,7 +62,7 @@ impl PrefixCache {
             length: self.to_units(node.pages),
             children: node.children,
             hits: node.hits,
-            priority: node.priority,
+            priority: if id == ROOT { 0 } else { node.priority },
             lock_ref: node.lock_ref,
             pin_ref: node.pin_ref,
             created: node.created,
@@ -102,7 +102,7 @@ impl PrefixCache {
     /// A stale handle.
     pub fn path_slots(&self, node: NodeHandle, out: &mut Vec<i64>) -> Result<(), Error> {
         let id = self.tree.nodes.resolve(node)?;
-        out.reserve(usize::try_from(self.to_units(self.tree.nodes[id].depth)).unwrap_or(0));
+        Error::make_room(out, in_memory(self.to_units(self.tree.nodes[id].depth)), "slots")?;
         let path: Vec<NodeId> = self.tree.path_up(id).collect();
         for id in path.into_iter().rev() {
             self.tree.append_slots(id, out);
@@ -121,16 +121,19 @@ impl PrefixCache {
     }
 
     /// Bytes that the cache's arrays have reserved; untouched reserves count, although they may take no memory yet.
+    ///
+    /// Namespaces and KV events are counted by their contents, which is close.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        (self.tree.memory_bytes() + self.order.memory_bytes() + self.journal.memory_bytes()) as u64
+        let events = self.events.as_ref().map_or(0, |events| events.memory_bytes(&self.tree));
+        let evidence = self.journal.memory_bytes() + events;
+        (self.tree.memory_bytes() + self.order.memory_bytes() + self.holds.memory_bytes() + evidence) as u64
     }
 
     /// Tokens of a page.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // at most 1024
     pub fn page_size(&self) -> u32 {
-        self.tree.page as u32
+        self.tree.page_size()
     }
 
     /// The eviction policy's name, with its arguments.
@@ -167,8 +170,11 @@ impl PrefixCache {
     }
 
     /// Takes the KV events since the last call, oldest first; none unless the cache was made with them.
+    ///
+    /// More than [`EVENT_ENTRIES_MAX`](crate::EVENT_ENTRIES_MAX) are not kept: then `Cleared` is given, and all that is
+    /// cached now is announced anew, parents first.
     pub fn take_events(&mut self) -> Vec<KvEvent> {
-        self.events.as_mut().map(EventLog::take).unwrap_or_default()
+        self.events.as_mut().map(|events| events.take(&self.tree)).unwrap_or_default()
     }
 
     /// Checks every invariant from scratch.
@@ -177,7 +183,8 @@ impl PrefixCache {
     /// The first broken one, with the nodes concerned.
     pub fn check(&self) -> Result<(), Error> {
         self.tree.check(&Holdings::new(self.holds.outstanding()))?;
-        self.order.check(&self.tree)
+        self.order.check(&self.tree)?;
+        self.events.as_ref().map_or(Ok(()), |events| events.check(&self.tree))
     }
 
     /// Checks every invariant, and that each of the pool's slots has exactly one owner.

@@ -26,7 +26,7 @@ pub enum RecordKind {
     Start = 0,
     /// `node` deepest match, `a` hit units, `b` key units, `content` namespace.
     Match = 1,
-    /// `node` the key's end, `a` units cached before, `b` key units, `content` namespace, priority and new tokens.
+    /// `node` the key's end, `a` units cached before, `b` key units, `content` namespace, priority, new tokens and parent.
     Insert = 2,
     /// `node` locked.
     Lock = 3,

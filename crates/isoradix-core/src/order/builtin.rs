@@ -51,8 +51,9 @@ impl Builtin {
             ("filo", []) => Ok(Self::Filo),
             ("priority", []) => Ok(Self::Priority),
             ("slru", []) => Ok(Self::Slru { threshold: 2 }),
+            ("slru", [0]) => Err(plain_lru(spec, "every node reaches the threshold, so all are alike")),
             ("slru", [threshold]) => Ok(Self::Slru { threshold: *threshold }),
-            ("tlru", []) => Ok(Self::Tlru { threshold: 0, next_prompt: 0 }),
+            ("tlru", []) => Err(plain_lru(spec, "without a threshold no node is safe to drop, so all are alike")),
             ("tlru", [threshold, next_prompt]) => Ok(Self::Tlru { threshold: *threshold, next_prompt: *next_prompt }),
             _ => Err(unknown(spec)),
         }
@@ -79,7 +80,15 @@ impl Builtin {
 fn unknown(spec: &str) -> Error {
     Error::Invalid {
         what: format!("unknown eviction policy {spec:?}"),
-        hint: "use lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru[:threshold,next_prompt_tokens]",
+        hint: "use lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru:threshold,next_prompt",
+    }
+}
+
+/// Refused rather than taken for what it comes to: who asks for segments or a tail bound wants them.
+fn plain_lru(spec: &str, why: &str) -> Error {
+    Error::Invalid {
+        what: format!("eviction policy {spec:?} is plain lru: {why}"),
+        hint: "use lru, slru:threshold with a threshold of 2 or more, or tlru:threshold,next_prompt in tokens",
     }
 }
 
@@ -114,8 +123,16 @@ mod tests {
 
     #[test]
     fn misspelt_specs_are_refused() {
-        for spec in ["", "LRU", "lfu:1", "slru:", "slru:-1", "slru:1,2", "tlru:1", "tlru:a,b", "slru:1:2"] {
+        for spec in ["", "LRU", "lfu:1", "slru:", "slru:-1", "slru:1,2", "tlru:1", "tlru:a,b", "tlru:", "slru:1:2"] {
             assert!(Builtin::parse(spec).is_err(), "{spec}");
+        }
+    }
+
+    #[test]
+    fn specs_that_come_to_plain_lru_are_refused_as_that() {
+        for spec in ["slru:0", "tlru"] {
+            let message = Builtin::parse(spec).unwrap_err().to_string();
+            assert!(message.contains("is plain lru: ") && message.contains("\nhint: use lru, "), "{message}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::heap::KeyHeap;
+use super::key_heap::KeyHeap;
 use super::policy::{NodeFacts, Policy, PolicyFailure, PolicyKey};
 use crate::error::Error;
 use crate::node::{NodeId, ROOT};
@@ -10,7 +10,7 @@ use crate::tree::Tree;
 
 pub(crate) struct KeyedOrder {
     policy: Box<dyn Policy>,
-    heap: KeyHeap,
+    pub(super) heap: KeyHeap,
     /// Evictable leaves for which the policy failed; the next eviction asks again.
     unranked: BTreeSet<NodeId>,
 }
@@ -89,7 +89,7 @@ impl KeyedOrder {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.heap.memory_bytes()
+        self.heap.memory_bytes() + self.unranked.len() * size_of::<NodeId>()
     }
 
     pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {

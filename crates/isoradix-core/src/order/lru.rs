@@ -1,231 +1,129 @@
-//! The recency list: which node was touched longest ago.
+//! Least recently used, at the same cost for any size of the tree.
 //!
-//! An intrusive doubly linked list over node ids. The links live in one array indexed by id, so moving
-//! a touched node to the back, or taking an evicted one out of the middle, is O(1) and allocates nothing;
-//! the array grows only when an id is seen that is higher than any before.
+//! One list holds all nodes, not only leaves, in order of their stamps. A touch stamps a path from its deepest node up,
+//! so a parent is always younger than its children; and a held node's ancestors are held. Therefore the oldest node that
+//! is not held is a leaf, and evicting is popping the front.
 //!
-//! Order: front is the node touched longest ago, back the one touched last. It depends on the calls alone.
-//!
-//! Id 0 is the root, which is never evicted and so never listed: its entry is the sentinel that closes the
-//! list into a ring. Its `next` is the front and its `prev` the back, so no operation has an end case.
+//! Held nodes stay in the list until they come to its front; there they are *parked*: taken out, so that evictions pass over
+//! a held node at most once for each hold and each stamp. It was the oldest then, and everything stamped since is younger, so
+//! a parked node that is released is older than the whole list: it waits in a small heap by stamp, which is emptied first.
+//! To release one is O(log released). Each parking is paid for by the hold, or the stamp while held, that went before it.
 
-const SENTINEL: u32 = 0;
+use super::key_heap::KeyHeap;
+use super::recency_list::RecencyList;
+use crate::error::Error;
+use crate::node::{Node, NodeId, ROOT};
+use crate::tree::Tree;
 
-/// In both links of an id that is not listed. No id can have this value.
-const UNLISTED: u32 = u32::MAX;
-
-#[derive(Clone, Copy)]
-struct Link {
-    prev: u32,
-    next: u32,
+pub(crate) struct LruOrder {
+    list: RecencyList,
+    /// Parked once, released since, not stamped since.
+    pub(super) released: KeyHeap,
+    /// Nodes that `pop` looked at, for tests of what an eviction costs.
+    #[cfg(test)]
+    pub(super) visited: u64,
 }
 
-impl Link {
-    const RING_OF_ONE: Self = Self { prev: SENTINEL, next: SENTINEL };
-    const UNLISTED: Self = Self { prev: UNLISTED, next: UNLISTED };
-}
-
-/// An O(1) recency list of node ids; see the module's notes for its order.
-pub(crate) struct LruList {
-    links: Vec<Link>,
-}
-
-impl LruList {
-    /// An empty list.
+impl LruOrder {
     pub(crate) fn new() -> Self {
-        Self { links: vec![Link::RING_OF_ONE] }
-    }
-
-    /// Appends an id that is not listed.
-    #[inline]
-    pub(crate) fn push_back(&mut self, id: u32) {
-        debug_assert!(id != SENTINEL && id != UNLISTED, "id {id} cannot be listed");
-        debug_assert!(!self.contains(id), "id {id} is listed already");
-        if id as usize >= self.links.len() {
-            self.grow(id);
-        }
-        self.attach_back(id);
-    }
-
-    /// Makes `id` the last one; an id that is not listed is appended.
-    #[inline]
-    pub(crate) fn move_to_back(&mut self, id: u32) {
-        debug_assert!(id != SENTINEL, "the sentinel is not listed");
-        match self.links.get(id as usize) {
-            Some(link) if link.next == SENTINEL => {}
-            Some(link) if link.next != UNLISTED => {
-                self.detach(*link);
-                self.attach_back(id);
-            }
-            _ => self.push_back(id),
+        Self {
+            list: RecencyList::new(),
+            released: KeyHeap::new(),
+            #[cfg(test)]
+            visited: 0,
         }
     }
 
-    /// Takes `id` out and says whether it was listed.
     #[inline]
-    pub(crate) fn remove(&mut self, id: u32) -> bool {
-        debug_assert!(id != SENTINEL, "the sentinel is not listed");
-        if !self.contains(id) {
-            return false;
+    pub(crate) fn stamped(&mut self, node: &mut Node, id: NodeId) {
+        node.parked = false;
+        if !self.released.is_empty() {
+            self.released.remove(id);
         }
-        self.detach(self.links[id as usize]);
-        self.links[id as usize] = Link::UNLISTED;
-        true
+        self.list.move_to_back(id);
     }
 
-    /// The id that was touched longest ago.
     #[inline]
-    pub(crate) fn front(&self) -> Option<u32> {
-        self.next_of(SENTINEL)
+    pub(crate) fn unheld(&mut self, node: &mut Node, id: NodeId) {
+        if node.parked {
+            node.parked = false;
+            self.released.insert(id, (node.access.seq, 0), node.sequence);
+        }
     }
 
-    /// The id after `id`, or `None` if it is the last or not listed.
+    pub(crate) fn forget(&mut self, id: NodeId) {
+        self.released.remove(id);
+        self.list.remove(id);
+    }
+
     #[inline]
-    pub(crate) fn next_of(&self, id: u32) -> Option<u32> {
-        let next = self.links.get(id as usize)?.next;
-        (next != SENTINEL && next != UNLISTED).then_some(next)
-    }
-
-    /// Whether `id` is listed.
-    #[inline]
-    pub(crate) fn contains(&self, id: u32) -> bool {
-        id != SENTINEL && self.links.get(id as usize).is_some_and(|link| link.next != UNLISTED)
-    }
-
-    /// The listed ids, front to back.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.front(), |&id| self.next_of(id))
-    }
-
-    /// Takes every id out; the array keeps its room.
-    pub(crate) fn clear(&mut self) {
-        self.links.truncate(1);
-        self.links[SENTINEL as usize] = Link::RING_OF_ONE;
-    }
-
-    /// Bytes of the heap this list holds.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.links.capacity() * size_of::<Link>()
-    }
-
-    /// Walks the whole ring: both directions agree, and it holds exactly the ids marked as listed.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let listed = self.links.iter().skip(1).filter(|link| link.next != UNLISTED).count();
-        let (mut at, mut seen) = (SENTINEL, 0);
+    pub(crate) fn pop(&mut self, tree: &mut Tree) -> Option<NodeId> {
         loop {
-            let next = self.links[at as usize].next;
-            match self.links.get(next as usize) {
-                Some(link) if link.prev == at => {}
-                Some(link) => {
-                    return Err(format!("lru: {at} is followed by {next}, whose prev is {}", link.prev));
-                }
-                None => {
-                    return Err(format!("lru: {at} is followed by {next}, which has no link"));
-                }
+            let id = self.take_oldest()?;
+            #[cfg(test)]
+            {
+                self.visited += 1;
             }
-            if next == SENTINEL {
-                break;
+            let node = &mut tree.nodes[id];
+            if !node.is_held() {
+                debug_assert_eq!(node.children, 0, "the oldest node that is not held is a leaf");
+                return Some(id);
             }
-            at = next;
-            seen += 1;
-        }
-        if seen == listed {
-            Ok(())
-        } else {
-            Err(format!("lru: {listed} ids are marked as listed, {seen} are in the ring"))
+            node.parked = true;
         }
     }
 
     #[inline]
-    fn attach_back(&mut self, id: u32) {
-        let back = self.links[SENTINEL as usize].prev;
-        self.links[id as usize] = Link { prev: back, next: SENTINEL };
-        self.links[back as usize].next = id;
-        self.links[SENTINEL as usize].prev = id;
+    fn take_oldest(&mut self) -> Option<NodeId> {
+        if !self.released.is_empty() {
+            return self.released.pop();
+        }
+        let front = self.list.front()?;
+        self.list.remove(front);
+        Some(front)
     }
 
     #[inline]
-    fn detach(&mut self, link: Link) {
-        self.links[link.prev as usize].next = link.next;
-        self.links[link.next as usize].prev = link.prev;
+    pub(crate) fn upcoming(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.list.iter()
     }
 
-    #[cold]
-    fn grow(&mut self, id: u32) {
-        let len = (id as usize + 1).max(self.links.len() * 2);
-        self.links.resize(len, Link::UNLISTED);
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.released.clear();
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.list.memory_bytes() + self.released.memory_bytes()
+    }
 
-    struct SplitMix64(u64);
-
-    impl SplitMix64 {
-        fn below(&mut self, limit: u32) -> u32 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            u32::try_from((z ^ (z >> 31)) % u64::from(limit)).unwrap()
+    pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
+        self.list.check().map_err(|what| Error::invariant(what, vec![]))?;
+        self.released.check().map_err(|what| Error::invariant(what, vec![]))?;
+        let mut last = self.youngest_released(tree);
+        for id in self.list.iter() {
+            let node = &tree.nodes[id];
+            if node.access.seq <= last {
+                return Err(Error::invariant("the LRU list is not in order of stamps", vec![node.sequence]));
+            }
+            last = node.access.seq;
         }
-    }
-
-    fn step(list: &mut LruList, model: &mut Vec<u32>, random: &mut SplitMix64, ids: u32) {
-        let id = 1 + random.below(ids);
-        let at = model.iter().position(|&other| other == id);
-        assert_eq!(list.contains(id), at.is_some());
-        assert_eq!(list.next_of(id), at.and_then(|at| model.get(at + 1).copied()));
-        if random.below(3) == 0 {
-            assert_eq!(list.remove(id), at.is_some());
-            model.retain(|&other| other != id);
-        } else if at.is_none() && random.below(2) == 0 {
-            list.push_back(id);
-            model.push(id);
-        } else {
-            list.move_to_back(id);
-            model.retain(|&other| other != id);
-            model.push(id);
-        }
-    }
-
-    #[test]
-    fn behaves_as_a_vector_of_ids() {
-        for (seed, ids) in [(1, 2), (2, 5), (3, 40), (4, 300)] {
-            let (mut list, mut model, mut random) = (LruList::new(), Vec::new(), SplitMix64(seed));
-            for round in 0..3_000 {
-                step(&mut list, &mut model, &mut random, ids);
-                list.check().unwrap();
-                assert_eq!(list.front(), model.first().copied());
-                if round % 16 == 0 {
-                    assert_eq!(list.iter().collect::<Vec<_>>(), model);
-                }
-                if random.below(500) == 0 {
-                    list.clear();
-                    model.clear();
-                }
+        for id in tree.walk(ROOT) {
+            let node = &tree.nodes[id];
+            let places = [self.list.contains(id), self.released.contains(id), node.parked];
+            if places.into_iter().filter(|here| *here).count() != 1 {
+                let what = format!("a node is in the LRU list, released or parked: {places:?}, exactly one is right");
+                return Err(Error::invariant(what, vec![node.sequence]));
+            }
+            if node.parked && !node.is_held() {
+                return Err(Error::invariant("a parked node is not held", vec![node.sequence]));
             }
         }
+        Ok(())
     }
 
-    #[test]
-    fn an_empty_list_answers() {
-        let mut list = LruList::new();
-        assert_eq!((list.front(), list.next_of(7), list.remove(7)), (None, None, false));
-        assert!(!list.contains(0) && !list.contains(u32::MAX));
-        list.check().unwrap();
-    }
-
-    #[test]
-    fn check_reports_a_broken_ring() {
-        let mut list = LruList::new();
-        (1..=3).for_each(|id| list.push_back(id));
-        list.links[2].prev = 3;
-        assert_eq!(list.check().unwrap_err(), "lru: 1 is followed by 2, whose prev is 3");
-        list.links[2].prev = 1;
-        list.links.push(Link::RING_OF_ONE);
-        assert!(list.check().unwrap_err().starts_with("lru: 4 ids are marked as listed"));
+    fn youngest_released(&self, tree: &Tree) -> u64 {
+        let released = tree.walk(ROOT).filter(|id| self.released.contains(*id));
+        released.map(|id| tree.nodes[id].access.seq).max().unwrap_or(0)
     }
 }

@@ -4,20 +4,24 @@
 //! of its own that costs the same at any size; every other policy ranks the evictable leaves in a heap, O(log n) a change.
 
 mod builtin;
-mod heap;
+#[cfg(test)]
+mod costs;
+mod key_heap;
 mod keyed;
 mod lru;
-mod lru_order;
 mod policy;
+mod recency_list;
+
+use std::fmt;
 
 pub use builtin::Builtin;
 pub use policy::{NodeFacts, Policy, PolicyFailure, PolicyKey};
 
 use crate::error::Error;
-use crate::node::{Node, NodeId};
+use crate::node::{Node, NodeId, ROOT};
 use crate::tree::Tree;
 use keyed::KeyedOrder;
-use lru_order::LruOrder;
+use lru::LruOrder;
 
 /// How victims are chosen.
 pub enum Eviction {
@@ -46,6 +50,12 @@ impl Eviction {
             Self::Lru => "lru".to_owned(),
             Self::Keyed(policy) => policy.name(),
         }
+    }
+}
+
+impl fmt::Debug for Eviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Eviction").field(&self.name()).finish()
     }
 }
 
@@ -119,6 +129,13 @@ impl Order {
         }
     }
 
+    /// Nodes that are likely to be the next victims, in order; only a hint, and none for keyed orders.
+    #[inline]
+    pub(crate) fn upcoming(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let lru = if let Self::Lru(order) = self { Some(order.upcoming()) } else { None };
+        lru.into_iter().flatten()
+    }
+
     pub(crate) fn clear(&mut self) {
         match self {
             Self::Lru(order) => order.clear(),
@@ -133,11 +150,25 @@ impl Order {
         }
     }
 
-    /// Checks the order against the tree.
+    /// Checks the order, and the stamps that it goes by, against the tree.
     pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
+        check_stamps(tree)?;
         match self {
             Self::Lru(order) => order.check(tree),
             Self::Keyed(order) => order.check(tree),
         }
     }
+}
+
+/// A parent is younger than its children: LRU rests on it.
+fn check_stamps(tree: &Tree) -> Result<(), Error> {
+    for id in tree.walk(ROOT) {
+        let node = &tree.nodes[id];
+        let parent = &tree.nodes[node.parent];
+        if !parent.is_root() && parent.access <= node.access {
+            let what = "the parent is not younger than its child";
+            return Err(Error::invariant(what, vec![parent.sequence, node.sequence]));
+        }
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use crate::namespace::Namespace;
 /// Everything in here is computed by deterministic code from the shared request stream, so it is equal on all ranks.
 /// Lengths are in units (tokens, or pairs in bigram mode).
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct NodeFacts<'a> {
     /// When it was last matched, inserted through or touched.
     pub last_access: Stamp,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::{Hold, Tree, edge_seed, edge_tag};
 use crate::error::Error;
 use crate::hash;
+use crate::namespace::{DEFAULT, NamespaceId};
 use crate::node::{Node, NodeId, ROOT};
+use crate::runs::OwnedRun;
 
 /// Locks and pins that are out, for each node that they were given on.
 #[derive(Debug, Default)]
@@ -39,40 +41,75 @@ struct Sums {
     digest: u64,
 }
 
+/// The same of one namespace.
+#[derive(Default, PartialEq, Eq, Debug, Clone, Copy)]
+struct NamespaceSums {
+    pages: u64,
+    held_pages: u64,
+    roots: u32,
+}
+
+/// What a walk over all nodes gathers.
+#[derive(Default)]
+struct Found {
+    roots: u64,
+    sums: Sums,
+    namespaces: BTreeMap<NamespaceId, NamespaceSums>,
+    runs: Vec<OwnedRun>,
+}
+
+impl Found {
+    fn add(&mut self, node: &Node, digest_term: u64) {
+        let pages = u64::from(node.pages);
+        let held_pages = if node.is_held() { pages } else { 0 };
+        let Sums { visible, pages: all_pages, held_pages: all_held, pinned_pages, digest } = &mut self.sums;
+        *visible += 1;
+        *all_pages += pages;
+        *all_held += held_pages;
+        *pinned_pages += if node.pin_ref > 0 { pages } else { 0 };
+        *digest = digest.wrapping_add(digest_term);
+        let namespace = self.namespaces.entry(node.namespace).or_default();
+        namespace.pages += pages;
+        namespace.held_pages += held_pages;
+        self.runs.push(OwnedRun { start: node.run, pages: node.pages, node: node.sequence });
+    }
+}
+
 fn ensure(holds: bool, what: impl FnOnce() -> String, node: &Node) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(Error::invariant(what(), vec![node.sequence])) }
 }
 
 impl Tree {
-    /// Checks structure, counts, holds, stamps, storage and digest; names the first node that is wrong.
+    /// Checks structure, counts, holds, storage and digest; names the first node that is wrong.
     pub(crate) fn check(&self, holdings: &Holdings) -> Result<(), Error> {
-        let mut sums = Sums::default();
-        let mut runs = Vec::new();
-        let mut roots = 0;
-        for root in self.nodes.children(ROOT) {
-            roots += 1;
-            self.check_links(root)?;
-            let node = &self.nodes[root];
-            ensure(node.is_root() && node.children > 0, || "a namespace root is empty".to_owned(), node)?;
-        }
-        for id in self.walk(ROOT) {
-            self.check_node(id, holdings)?;
+        let mut found = Found::default();
+        let mut stack = vec![ROOT];
+        while let Some(id) = stack.pop() {
+            // First, since what follows goes along these links.
+            self.check_children(id)?;
+            stack.extend(self.nodes.children(id));
             let node = &self.nodes[id];
-            runs.push((node.run, node.pages, node.sequence));
-            sums.visible += 1;
-            sums.pages += u64::from(node.pages);
-            sums.held_pages += if node.is_held() { u64::from(node.pages) } else { 0 };
-            sums.pinned_pages += if node.pin_ref > 0 { u64::from(node.pages) } else { 0 };
-            sums.digest = sums.digest.wrapping_add(self.digest_term(id));
+            if id == ROOT {
+                ensure(node.is_root(), || "the root has tokens".to_owned(), node)?;
+            } else if node.is_root() {
+                self.check_root(id)?;
+                found.roots += 1;
+                found.namespaces.entry(node.namespace).or_default().roots += 1;
+            } else {
+                self.check_node(id, holdings)?;
+                found.add(node, self.digest_term(id));
+            }
         }
-        let nodes = sums.visible + roots + 1;
+        self.nodes.check().map_err(|what| Error::invariant(what, vec![]))?;
+        let nodes = found.sums.visible + found.roots + 1;
         if (self.nodes.len() as u64, self.edges.len() as u64) != (nodes, nodes - 1) {
             let what =
                 format!("{} nodes and {} edges, {nodes} nodes are reachable", self.nodes.len(), self.edges.len());
             return Err(Error::invariant(what, vec![]));
         }
-        self.check_sums(&sums)?;
-        self.check_runs(runs)
+        self.check_sums(&found.sums)?;
+        self.check_namespaces(&found.namespaces)?;
+        self.runs.check(found.runs)
     }
 
     fn check_sums(&self, found: &Sums) -> Result<(), Error> {
@@ -83,57 +120,82 @@ impl Tree {
             pinned_pages: self.pinned_pages,
             digest: self.digest,
         };
-        if counted != *found {
-            return Err(Error::invariant(format!("counted {counted:?}, found {found:?}"), vec![]));
+        if counted == *found {
+            return Ok(());
         }
-        if let Some(entry) = self.namespaces.left_behind() {
-            return Err(Error::invariant(format!("namespace {:?} is empty", entry.name), vec![]));
-        }
-        let (mut pages, mut held) = (0, 0);
-        for entry in self.namespaces.in_use() {
-            pages += entry.pages;
-            held += entry.held_pages;
-        }
-        if (pages, held) != (found.pages, found.held_pages) {
-            let what = format!("namespaces have {pages} pages, {held} held; the tree has {found:?}");
-            return Err(Error::invariant(what, vec![]));
-        }
-        Ok(())
+        Err(Error::invariant(format!("counted {counted:?}, found {found:?}"), vec![]))
     }
 
-    fn check_runs(&self, mut runs: Vec<(u32, u32, u64)>) -> Result<(), Error> {
-        self.runs.check().map_err(|what| Error::invariant(what, vec![]))?;
-        runs.sort_unstable();
-        for pair in runs.windows(2) {
-            let ((start, pages, one), (next, _, other)) = (pair[0], pair[1]);
-            if start + pages > next {
-                return Err(Error::invariant(format!("runs overlap at granule {next}"), vec![one, other]));
+    /// Each namespace counts what was found in it, and only the default one may be empty.
+    fn check_namespaces(&self, found: &BTreeMap<NamespaceId, NamespaceSums>) -> Result<(), Error> {
+        let mut known = 0;
+        for (id, entry) in self.namespaces.all() {
+            let counted = NamespaceSums { pages: entry.pages, held_pages: entry.held_pages, roots: entry.roots };
+            let found = found.get(&id).copied().unwrap_or_default();
+            if counted != found {
+                let what = format!("{:?} counts {counted:?}, found {found:?}", entry.name);
+                return Err(Error::invariant(what, vec![]));
             }
+            if id != DEFAULT && found.roots == 0 {
+                return Err(Error::invariant(format!("{:?} is empty", entry.name), vec![]));
+            }
+            known += usize::from(found.roots > 0);
         }
-        let total: u64 = runs.iter().map(|(_, pages, _)| u64::from(*pages)).sum();
-        if total != u64::from(self.runs.used_pages()) {
-            let what = format!("runs have {total} pages, storage counts {}", self.runs.used_pages());
-            return Err(Error::invariant(what, vec![]));
+        if known == found.len() {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::invariant(format!("nodes are in {} namespaces, {known} are known", found.len()), vec![]))
     }
 
-    fn check_links(&self, id: NodeId) -> Result<(), Error> {
+    /// The children form one ring in both directions, and name their parent.
+    fn check_children(&self, id: NodeId) -> Result<(), Error> {
         let node = &self.nodes[id];
-        let found = self.edges.find(node.edge, |it| it == id);
-        ensure(found == Some(id), || "a node is not in the edge table".to_owned(), node)?;
-        let children = self.nodes.children(id).count();
-        ensure(children == node.children as usize, || format!("{children} children, {} counted", node.children), node)?;
+        // A broken ring may never come back to its beginning.
+        let children = self.nodes.children(id).take(node.children as usize + 1).count();
+        ensure(
+            children == node.children as usize,
+            || format!("{children} children or more, {} counted", node.children),
+            node,
+        )?;
         for child in self.nodes.children(id) {
             let below = &self.nodes[child];
+            ensure(below.generation % 2 == 1, || "a node in the tree is dead".to_owned(), below)?;
             ensure(below.parent == id, || "a child has another parent".to_owned(), below)?;
-            ensure(below.namespace == node.namespace, || "a child has another namespace".to_owned(), below)?;
+            ensure(
+                id == ROOT || below.namespace == node.namespace,
+                || "a child has another namespace".to_owned(),
+                below,
+            )?;
+            ensure(
+                self.nodes[below.next].prev == child,
+                || "the next sibling does not know this one as the one before".to_owned(),
+                below,
+            )?;
         }
         Ok(())
+    }
+
+    fn check_edge(&self, id: NodeId) -> Result<(), Error> {
+        let node = &self.nodes[id];
+        let found = self.edges.find(node.edge, |it| it == id);
+        ensure(found == Some(id), || "a node is not in the edge table".to_owned(), node)
+    }
+
+    fn check_root(&self, id: NodeId) -> Result<(), Error> {
+        self.check_edge(id)?;
+        let node = &self.nodes[id];
+        ensure(node.parent == ROOT, || "a node has no tokens".to_owned(), node)?;
+        ensure(node.children > 0, || "a namespace root is empty".to_owned(), node)?;
+        ensure(
+            node.content == self.root_content(node.namespace, self.first_token(id))
+                && node.edge == edge_tag(node.content),
+            || "the hash of a namespace root is not that of its name".to_owned(),
+            node,
+        )
     }
 
     fn check_node(&self, id: NodeId, holdings: &Holdings) -> Result<(), Error> {
-        self.check_links(id)?;
+        self.check_edge(id)?;
         let (node, tokens) = (&self.nodes[id], self.tokens(id));
         let parent = &self.nodes[node.parent];
         ensure(
@@ -149,7 +211,6 @@ impl Tree {
         )?;
         ensure(node.content == hash::run(tokens), || "the content hash is not that of the tokens".to_owned(), node)?;
         if !parent.is_root() {
-            ensure(parent.access > node.access, || "the parent is not younger than its child".to_owned(), node)?;
             ensure(parent.reach >= node.reach, || "reach is deeper than the parent's".to_owned(), node)?;
         }
         let own = holdings.on(id);
@@ -163,5 +224,83 @@ impl Tree {
             || format!("{} locks and {} pins, receipts make {locks} and {pins}", node.lock_ref, node.pin_ref),
             node,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ints::{Ints, Part};
+    use crate::namespace::Namespace;
+    use crate::tree::Place;
+
+    /// Four leaves below one namespace root, in pages of two tokens that spill.
+    fn four_leaves() -> (Tree, Vec<NodeId>) {
+        let mut tree = Tree::new(2, false);
+        let namespace = Namespace::new(Some("lora"), None);
+        let leaves = (0..4)
+            .map(|leaf| {
+                let tokens = Part { values: Ints::U32(&[leaf, leaf]), offset: 0 };
+                let slots = Part { values: Ints::U32(&[2 * leaf + 1, 2 * leaf]), offset: 0 };
+                let run = tree.store(tokens, slots).expect("room");
+                tree.attach(None, Place { namespace: &namespace, first_token: None }, run)
+            })
+            .collect();
+        (tree, leaves)
+    }
+
+    fn broken(spoil: impl FnOnce(&mut Tree, &[NodeId])) -> (String, Vec<u64>) {
+        let (mut tree, leaves) = four_leaves();
+        tree.check(&Holdings::default()).expect("a sound tree");
+        spoil(&mut tree, &leaves);
+        match tree.check(&Holdings::default()).expect_err("a broken tree") {
+            Error::Invariant { what, nodes } => (what, nodes),
+            other => panic!("{other}"),
+        }
+    }
+
+    fn says(found: &(String, Vec<u64>), what: &str, nodes: &[u64]) {
+        assert!(found.0.contains(what), "{found:?}");
+        assert_eq!(found.1, nodes, "{found:?}");
+    }
+
+    #[test]
+    fn a_ring_is_checked_both_ways() {
+        let found = broken(|tree, leaves| tree.nodes[leaves[1]].prev = leaves[3]);
+        says(&found, "the next sibling does not know", &[1]);
+        let found = broken(|tree, leaves| tree.nodes[leaves[3]].next = leaves[1]);
+        says(&found, "5 children or more, 4 counted", &[0]);
+    }
+
+    #[test]
+    fn each_namespace_is_counted_by_itself() {
+        let namespace = |tree: &Tree, leaves: &[NodeId]| tree.nodes[leaves[0]].namespace;
+        let found = broken(|tree, leaves| {
+            let id = namespace(tree, leaves);
+            tree.namespaces[id].pages -= 1;
+            tree.namespaces[DEFAULT].pages += 1;
+        });
+        says(&found, "pages: 1, held_pages: 0, roots: 0 }, found NamespaceSums { pages: 0", &[]);
+        let found = broken(|tree, leaves| {
+            let id = namespace(tree, leaves);
+            tree.namespaces[id].held_pages += 1;
+        });
+        says(&found, "held_pages: 1, roots: 1 }, found NamespaceSums { pages: 4, held_pages: 0", &[]);
+        let found = broken(|tree, leaves| {
+            let id = namespace(tree, leaves);
+            tree.namespaces[id].roots += 1;
+        });
+        says(&found, "roots: 2 }", &[]);
+    }
+
+    #[test]
+    fn the_living_and_the_free_are_apart() {
+        let found = broken(|tree, leaves| tree.nodes[leaves[2]].generation += 1);
+        says(&found, "dead", &[3]);
+        let found = broken(|tree, leaves| {
+            tree.detach(leaves[3], &mut vec![]);
+            tree.nodes[leaves[3]].generation += 1;
+        });
+        says(&found, "dead is not free", &[]);
     }
 }

@@ -23,7 +23,7 @@ impl Tree {
         with_lanes!(units, lanes => self.descend_lanes(start, lanes))
     }
 
-    #[allow(clippy::cast_possible_truncation)] // page counts of stored runs
+    #[expect(clippy::cast_possible_truncation, reason = "page counts of stored runs")]
     fn descend_lanes<L: Lane>(&self, start: NodeId, units: &[L]) -> Descent {
         let page = self.page;
         let mut node = start;

@@ -1,4 +1,4 @@
-//! The radix tree itself: structure, storage and sizes. It knows nothing of time, order or evidence.
+//! The radix tree itself: structure, storage, sizes and the tree digest. It knows nothing of time, order or decisions.
 //!
 //! All positions and lengths in here are counted in pages, or in units where a name says so.
 
@@ -12,7 +12,7 @@ pub(crate) use descent::Descent;
 use crate::edges::EdgeTable;
 use crate::error::Error;
 use crate::hash;
-use crate::ints::Ints;
+use crate::ints::Part;
 use crate::namespace::{Namespace, NamespaceId, NamespaceTable};
 use crate::node::{Arena, NONE, Node, NodeId, ROOT};
 use crate::runs::{Run, RunStore};
@@ -46,9 +46,16 @@ pub(crate) enum Hold {
     Pin,
 }
 
+/// Below which root a path hangs.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) namespace: &'a Namespace,
+    /// In bigram mode the first token of the path.
+    pub(crate) first_token: Option<u32>,
+}
+
 /// Tag and starting point of the search for a child.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // the upper half
 fn edge_tag(page_hash: u64) -> u32 {
     (page_hash >> 32) as u32
 }
@@ -77,28 +84,38 @@ impl Tree {
         }
     }
 
+    pub(crate) fn page_size(&self) -> u32 {
+        u32::try_from(self.page).expect("at most 1024")
+    }
+
     /// The root of a namespace, or of a first token in it, if something is cached there.
     #[inline]
     pub(crate) fn find_root(&self, namespace: NamespaceId, first_token: Option<u32>) -> Option<NodeId> {
         let content = self.root_content(namespace, first_token);
         self.edges.find(edge_tag(content), |id| {
             let node = &self.nodes[id];
-            node.parent == ROOT && node.namespace == namespace && node.first_token == first_token
+            node.parent == ROOT && node.namespace == namespace && self.first_token(id) == first_token
         })
+    }
+
+    /// In bigram mode the first token of the paths below a root of a namespace.
+    fn first_token(&self, root: NodeId) -> Option<u32> {
+        self.bigram.then_some(self.nodes[root].run)
     }
 
     fn root_content(&self, namespace: NamespaceId, first_token: Option<u32>) -> u64 {
         hash::mix(self.namespaces[namespace].hash, first_token.map_or(0, |token| u64::from(token) + 1))
     }
 
-    fn find_or_add_root(&mut self, namespace: &Namespace, first_token: Option<u32>) -> NodeId {
+    fn find_or_add_root(&mut self, Place { namespace, first_token }: Place<'_>) -> NodeId {
         let namespace = self.namespaces.find_or_add(namespace);
         if let Some(root) = self.find_root(namespace, first_token) {
             return root;
         }
         let content = self.root_content(namespace, first_token);
         let edge = edge_tag(content);
-        let root = self.nodes.add(Node { parent: ROOT, edge, namespace, first_token, content, ..Node::empty() });
+        let run = first_token.unwrap_or(0);
+        let root = self.nodes.add(Node { parent: ROOT, run, edge, namespace, content, ..Node::empty() });
         self.nodes.link(root);
         self.edges.insert(edge, root);
         self.namespaces[namespace].roots += 1;
@@ -114,18 +131,13 @@ impl Tree {
     }
 
     /// Stores tokens and slots for a leaf that is to be attached; see [`RunStore::store`].
-    pub(crate) fn store(&mut self, tokens: (Ints<'_>, usize), slots: (Ints<'_>, usize)) -> Result<Run, Error> {
+    pub(crate) fn store(&mut self, tokens: Part<'_>, slots: Part<'_>) -> Result<Run, Error> {
         self.runs.store(tokens, slots)
     }
 
     /// Adds a leaf with a stored run below `parent`, or below the namespace's root, which is made if need be.
-    pub(crate) fn attach(
-        &mut self,
-        parent: Option<NodeId>,
-        (namespace, first_token): (&Namespace, Option<u32>),
-        run: Run,
-    ) -> NodeId {
-        let parent = parent.unwrap_or_else(|| self.find_or_add_root(namespace, first_token));
+    pub(crate) fn attach(&mut self, parent: Option<NodeId>, place: Place<'_>, run: Run) -> NodeId {
+        let parent = parent.unwrap_or_else(|| self.find_or_add_root(place));
         let Run { start, pages, content } = run;
         let stored = self.runs.tokens(start, pages);
         let edge = edge_tag(hash::page(edge_seed(parent), self.page, |i| stored[i]));
@@ -205,6 +217,14 @@ impl Tree {
         parent
     }
 
+    /// Fetches what detaching these nodes will wait for: the lines of the edge table, which lie all over it.
+    #[inline]
+    pub(crate) fn warm(&self, ids: impl Iterator<Item = NodeId>) {
+        for id in ids {
+            self.edges.warm(self.nodes[id].edge);
+        }
+    }
+
     fn forget(&mut self, id: NodeId) {
         self.edges.remove(self.nodes[id].edge, id);
         self.nodes.unlink(id);
@@ -264,7 +284,7 @@ impl Tree {
         let root = &mut self.nodes[ROOT];
         (root.first_child, root.children) = (NONE, 0);
         self.namespaces = NamespaceTable::new();
-        self.runs = RunStore::new(u32::try_from(self.page).expect("a page size"));
+        self.runs = RunStore::new(self.page_size());
         self.edges = EdgeTable::new();
         (self.visible, self.pages, self.held_pages, self.pinned_pages, self.digest) = (0, 0, 0, 0, 0);
     }
@@ -310,7 +330,7 @@ impl Tree {
     pub(crate) fn token_before(&self, id: NodeId) -> Option<u32> {
         let parent = self.nodes[id].parent;
         if self.nodes[parent].is_root() {
-            return self.nodes[parent].first_token;
+            return self.first_token(parent);
         }
         if self.bigram { self.tokens(parent).last().copied() } else { None }
     }
@@ -323,6 +343,7 @@ impl Tree {
 
     /// Bytes that the tree's arrays have reserved.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.nodes.memory_bytes() + self.runs.memory_bytes() + self.edges.memory_bytes()
+        let structure = self.nodes.memory_bytes() + self.edges.memory_bytes() + self.namespaces.memory_bytes();
+        structure + self.runs.memory_bytes()
     }
 }

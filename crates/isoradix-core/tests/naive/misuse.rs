@@ -7,11 +7,14 @@ use isoradix_core::{
 use super::operation::namespace;
 use super::twins::Twins;
 
+/// Units at the end of a node that a resume point is recognised by, if a page is not more.
+const RESUME_WINDOW: usize = 64;
+
 /// Everything that a refused call must leave as it was.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Evidence(u64, u64, Stamp, usize, usize);
 
-#[allow(clippy::cast_possible_truncation)] // noise, and small tests
+#[expect(clippy::cast_possible_truncation, reason = "noise, and small tests")]
 impl Twins {
     /// Everything that a confused caller may hand in.
     pub(super) fn misuse(&mut self, kind: u8, noise: u64, key: &[u32]) {
@@ -105,10 +108,10 @@ impl Twins {
         let handle = self.handles[&sequence];
         let (units, depth) = (self.naive.units(key), node.path.len());
         let length = depth as u64 + if noise & 1 << 20 == 0 { 0 } else { self.naive.page as u64 };
-        // A resume point is recognised by its last page. What agrees there is either a prefix or a mix-up that only a whole
-        // comparison would find, which resuming is there to save.
-        let page = depth - self.naive.page..depth;
-        let looks_right = node.namespace == *space && units.get(page.clone()) == Some(&node.path[page]);
+        // A resume point is recognised by a window at its node's end. What agrees there is either a prefix or a mix-up that
+        // only a whole comparison would find, which resuming is there to save.
+        let window = depth - node.length().min(self.naive.page.max(RESUME_WINDOW))..depth;
+        let looks_right = node.namespace == *space && units.get(window.clone()) == Some(&node.path[window]);
         if looks_right && length == depth as u64 {
             return;
         }

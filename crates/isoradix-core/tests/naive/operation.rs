@@ -109,12 +109,12 @@ impl Random {
         self.next() % limit
     }
 
-    #[allow(clippy::cast_possible_truncation)] // noise
+    #[expect(clippy::cast_possible_truncation, reason = "noise")]
     fn byte(&mut self) -> u8 {
         self.next() as u8
     }
 
-    #[allow(clippy::cast_possible_truncation)] // noise
+    #[expect(clippy::cast_possible_truncation, reason = "noise")]
     fn pick(&mut self) -> u16 {
         self.next() as u16
     }

@@ -48,7 +48,7 @@ impl Order {
         let spec = match self {
             Self::ByShape(fails) => return Eviction::Keyed(Box::new(ByShape(Arc::clone(fails)))),
             Self::Slru(threshold) => format!("slru:{threshold}"),
-            Self::Tlru(threshold, estimate) => format!("tlru:{threshold},{estimate}"),
+            Self::Tlru(threshold, next_prompt) => format!("tlru:{threshold},{next_prompt}"),
             other => format!("{other:?}").to_lowercase(),
         };
         Eviction::parse(&spec).expect("a known policy")
@@ -70,8 +70,8 @@ impl Order {
             Self::Filo => (0, Reverse(node.created), 0),
             Self::Priority => (node.priority, none, node.access),
             Self::Slru(threshold) => (i64::from(node.hits >= *threshold), none, node.access),
-            Self::Tlru(threshold, estimate) => {
-                let budget = (node.reach + estimate).saturating_sub(*threshold);
+            Self::Tlru(threshold, next_prompt) => {
+                let budget = (node.reach + next_prompt).saturating_sub(*threshold);
                 (i64::from(node.start < budget), none, node.access)
             }
             Self::ByShape(_) => {

@@ -37,7 +37,7 @@ pub(crate) struct Twins {
     turn: u8,
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // small tests
+#[expect(clippy::cast_possible_truncation, reason = "small tests")]
 impl Twins {
     pub(crate) fn new(shape: Shape) -> Self {
         let Shape { page, bigram, journal_records, pool_pages, .. } = shape;

@@ -24,10 +24,9 @@ pub(super) fn has(given: &Bound<'_, PyAny>) -> bool {
 pub(super) struct View(Option<ffi::Py_buffer>);
 
 impl View {
-    /// Takes the buffer of `given` and borrows its items.
-    pub(super) fn borrow<'a>(&'a mut self, given: &'a Bound<'_, PyAny>, role: &Role) -> PyResult<Ints<'a>> {
-        let view = self.take(given, role)?;
-        let py = given.py();
+    /// Borrows the items of the buffer that was taken.
+    pub(super) fn borrow(&self, py: Python<'_>, role: &Role) -> PyResult<Ints<'_>> {
+        let view = self.0.as_ref().expect("a buffer was taken");
         if view.ndim != 1 {
             return Err(refuse_dimensions(py, role, usize::try_from(view.ndim).unwrap_or(0)));
         }
@@ -61,12 +60,13 @@ impl View {
         })
     }
 
-    fn take(&mut self, given: &Bound<'_, PyAny>, role: &Role) -> PyResult<&ffi::Py_buffer> {
+    /// Takes the buffer of `given`, which may run Python code.
+    pub(super) fn take(&mut self, given: &Bound<'_, PyAny>, role: &Role) -> PyResult<()> {
         debug_assert!(self.0.is_none());
         let view = self.0.insert(ffi::Py_buffer::new());
         // SAFETY: a valid object and a view that the exporter fills in.
         if unsafe { ffi::PyObject_GetBuffer(given.as_ptr(), view, ffi::PyBUF_RECORDS_RO) } == 0 {
-            return Ok(view);
+            return Ok(());
         }
         // A view that was not filled in has no owner, and releasing it does nothing.
         let cause = PyErr::fetch(given.py());

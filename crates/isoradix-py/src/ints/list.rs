@@ -66,6 +66,7 @@ fn read_rare(item: &Bound<'_, PyAny>, index: usize, role: &Role) -> PyResult<i64
             );
             errors::new(py, Class::InvalidInput, message)
         }),
+        Err(cause) if errors::is_not_of_input(py, &cause) => Err(cause),
         refused => {
             let error = errors::input_type(
                 py,

@@ -9,7 +9,7 @@ mod buffer;
 mod list;
 mod tensor;
 
-use isoradix_core::Ints;
+use isoradix_core::{Ints, SLOT_LIMIT, TOKEN_LIMIT};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -23,48 +23,71 @@ pub(crate) struct Role {
     /// One of its items.
     item: &'static str,
     /// The largest item.
-    max: u32,
+    max: u64,
 }
 
 /// Tokens.
-pub(crate) const KEY: Role = Role { name: "key", item: "token", max: u32::MAX };
+pub(crate) const KEY: Role = Role { name: "key", item: "token", max: TOKEN_LIMIT - 1 };
 /// Device slots.
-pub(crate) const SLOTS: Role = Role { name: "slots", item: "slot", max: i32::MAX.cast_unsigned() };
+pub(crate) const SLOTS: Role = Role { name: "slots", item: "slot", max: SLOT_LIMIT - 1 };
 
 /// Keeps what a borrowed sequence needs to stay readable: nothing, a buffer view, a temporary array or a copy.
+///
+/// Reading has two halves. `prepare` does all that may run Python code of the caller's: reading the numbers of a list,
+/// asking for a buffer, asking a tensor for its array. `ints` runs none. A call with two sequences prepares both before it
+/// borrows either, since the code that one of them runs might move the memory of the other.
 #[derive(Default)]
-pub(crate) struct Hold<'py> {
+pub(crate) struct Borrow<'py> {
     view: buffer::View,
     array: Option<Bound<'py, PyUntypedArray>>,
-    copy: Vec<i64>,
+    copy: Option<Vec<i64>>,
 }
 
-impl<'py> Hold<'py> {
-    /// Borrows the integers of `given`. A `Hold` reads once.
+impl<'py> Borrow<'py> {
+    /// Prepares and borrows a single sequence.
     #[inline]
     pub(crate) fn read<'a>(&'a mut self, given: &'a Bound<'py, PyAny>, role: &Role) -> PyResult<Ints<'a>> {
-        // The order is that of likelihood in an engine, and each test costs a few nanoseconds at most.
-        if let Ok(array) = given.cast::<PyUntypedArray>() {
-            return array::borrow(array, role);
-        }
-        if let Ok(list) = given.cast::<PyList>() {
-            list::copy(list, &mut self.copy, role)?;
-            return Ok(Ints::I64(&self.copy));
-        }
-        self.read_rare(given, role)
+        self.prepare(given, role)?;
+        self.ints(given, role)
     }
 
-    fn read_rare<'a>(&'a mut self, given: &'a Bound<'py, PyAny>, role: &Role) -> PyResult<Ints<'a>> {
+    /// Runs what Python code the sequence takes. Once for each `Borrow`.
+    #[inline]
+    pub(crate) fn prepare(&mut self, given: &Bound<'py, PyAny>, role: &Role) -> PyResult<()> {
+        // The order is that of likelihood in an engine, and each test costs a few nanoseconds at most.
+        if given.cast::<PyUntypedArray>().is_ok() {
+            return Ok(());
+        }
+        if let Ok(list) = given.cast::<PyList>() {
+            return list::copy(list, self.copy.insert(Vec::new()), role);
+        }
+        self.prepare_rare(given, role)
+    }
+
+    fn prepare_rare(&mut self, given: &Bound<'py, PyAny>, role: &Role) -> PyResult<()> {
         if buffer::has(given) {
-            return self.view.borrow(given, role);
+            return self.view.take(given, role);
         }
         if let Ok(tuple) = given.cast::<PyTuple>() {
-            list::copy_tuple(tuple, &mut self.copy, role)?;
-            return Ok(Ints::I64(&self.copy));
+            return list::copy_tuple(tuple, self.copy.insert(Vec::new()), role);
         }
-        match tensor::as_array(given, role)? {
-            Some(array) => array::borrow(self.array.insert(array), role),
-            None => Err(refuse_type(given, role)),
+        let Some(array) = tensor::as_array(given, role)? else { return Err(refuse_type(given, role)) };
+        self.array = Some(array);
+        Ok(())
+    }
+
+    /// Borrows what was prepared.
+    #[inline]
+    pub(crate) fn ints<'a>(&'a self, given: &'a Bound<'py, PyAny>, role: &Role) -> PyResult<Ints<'a>> {
+        if let Some(copy) = &self.copy {
+            return Ok(Ints::I64(copy));
+        }
+        if let Some(array) = &self.array {
+            return array::borrow(array, role);
+        }
+        match given.cast::<PyUntypedArray>() {
+            Ok(array) => array::borrow(array, role),
+            Err(_) => self.view.borrow(given.py(), role),
         }
     }
 }

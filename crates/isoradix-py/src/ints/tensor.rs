@@ -19,6 +19,9 @@ pub(super) fn as_array<'py>(given: &Bound<'py, PyAny>, role: &Role) -> PyResult<
 /// Says why a tensor has no array: it is elsewhere, or its dtype is none of numpy's.
 #[cold]
 fn refuse(given: &Bound<'_, PyAny>, role: &Role, cause: PyErr) -> PyErr {
+    if errors::is_not_of_input(given.py(), &cause) {
+        return cause;
+    }
     let name = role.name;
     let text = |attribute: &str| given.getattr(attribute).map_or_else(|_| "?".to_owned(), |value| value.to_string());
     let (device, dtype) = (text("device"), text("dtype"));

@@ -33,12 +33,20 @@ impl Entry {
 pub(crate) struct KeyHeap {
     entries: Vec<Entry>,
     positions: Vec<u32>,
+    /// How often an entry was put somewhere, for tests of what a change costs.
+    #[cfg(test)]
+    pub(super) moves: u64,
 }
 
 impl KeyHeap {
     /// An empty heap.
     pub(crate) fn new() -> Self {
-        Self { entries: Vec::new(), positions: Vec::new() }
+        Self {
+            entries: Vec::new(),
+            positions: Vec::new(),
+            #[cfg(test)]
+            moves: 0,
+        }
     }
 
     /// Adds an id that is not in the heap.
@@ -196,6 +204,10 @@ impl KeyHeap {
     fn place(&mut self, at: usize, entry: Entry) {
         self.entries[at] = entry;
         self.positions[entry.id as usize] = at as u32;
+        #[cfg(test)]
+        {
+            self.moves += 1;
+        }
     }
 
     #[cold]
@@ -207,23 +219,13 @@ impl KeyHeap {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    struct SplitMix64(u64);
+    use super::*;
+    use crate::testing::SplitMix64;
 
-    impl SplitMix64 {
-        fn below(&mut self, limit: u32) -> u32 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            u32::try_from((z ^ (z >> 31)) % u64::from(limit)).unwrap()
-        }
-
-        fn key(&mut self, limit: u32) -> (u64, u64) {
-            (self.below(limit).into(), self.below(limit).into())
-        }
+    fn key(random: &mut SplitMix64, limit: u32) -> (u64, u64) {
+        (random.below(limit).into(), random.below(limit).into())
     }
 
     type Rank = ((u64, u64), u64);
@@ -253,7 +255,7 @@ mod tests {
     }
 
     fn step(heap: &mut KeyHeap, model: &mut Model, random: &mut SplitMix64, ids: u32, sequence: u64) {
-        let (id, key) = (random.below(ids), random.key(6));
+        let (id, key) = (random.below(ids), key(random, 6));
         let listed = model.ranks.contains_key(&id);
         assert_eq!(heap.contains(id), listed);
         match random.below(8) {

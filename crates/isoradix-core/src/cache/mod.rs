@@ -2,147 +2,38 @@
 //!
 //! Every verb checks its input first and is all-or-nothing: an error means that nothing changed, digests included.
 
+mod answers;
+mod config;
+mod look;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::fmt;
+
+pub use answers::{Insert, Match, NodeInfo, Resume, Sizes};
+pub use config::Config;
+
 use crate::clock::{LogicalClock, Stamp};
 use crate::error::Error;
 use crate::events::EventLog;
 use crate::evidence::{Journal, Record, RecordKind};
 use crate::hash;
 use crate::holds::{HoldTable, LockReceipt, PinReceipt};
-use crate::ints::{Ints, TOKENS, common_prefix, with_lanes};
+use crate::ints::{Ints, Part, common_prefix, with_lanes};
+use crate::limits::PAGE_SIZE_MAX;
 use crate::namespace::Namespace;
 use crate::node::{NodeHandle, NodeId, ROOT};
-use crate::order::{Eviction, Order};
+use crate::order::Order;
 use crate::runs::Run;
-use crate::tree::{Descent, Hold, Tree};
+use crate::tree::{Descent, Hold, Place, Tree};
+use units::Units;
 
-/// Largest page, in tokens.
-pub const PAGE_SIZE_MAX: u32 = 1024;
+/// Units of a resume point's node that are compared with the key, if its page is not larger and the node not shorter.
+const RESUME_WINDOW: usize = 64;
 
-/// What a cache is made with. Agreed by all ranks at start.
-pub struct Config {
-    /// Tokens of a page, 1 to [`PAGE_SIZE_MAX`].
-    pub page_size: u32,
-    /// How victims are chosen.
-    pub eviction: Eviction,
-    /// Whether a unit is a pair of neighbouring tokens (EAGLE) instead of one token.
-    pub bigram: bool,
-    /// Decisions that the journal keeps.
-    pub journal_records: u32,
-    /// Whether KV events are collected.
-    pub kv_events: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { page_size: 1, eviction: Eviction::Lru, bigram: false, journal_records: 4096, kv_events: false }
-    }
-}
-
-/// Where a walk may begin instead of at the root: a node, and its depth in units as the caller knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resume {
-    /// The node that an earlier match or insert of a prefix of the key ended at.
-    pub node: NodeHandle,
-    /// The length of that prefix, in units.
-    pub length: u64,
-}
-
-/// What [`PrefixCache::match_prefix`] found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Match {
-    /// Units of the longest cached prefix; a multiple of the page size.
-    pub hit_tokens: u64,
-    /// The node at that depth; [`NodeHandle::ROOT`] for a miss.
-    pub node: NodeHandle,
-}
-
-/// What [`PrefixCache::insert`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Insert {
-    /// Units that were cached before; the caller still owns the slots it gave for them.
-    pub prefix_len: u64,
-    /// Units that are cached now and were not before.
-    pub new_tokens: u64,
-    /// The node at the end of the key.
-    pub node: NodeHandle,
-    /// Units of the key, cut to whole pages.
-    pub length: u64,
-}
-
-/// Sizes in units.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sizes {
-    /// All that is cached.
-    pub total: u64,
-    /// What a lock or a pin holds.
-    pub protected: u64,
-    /// What a pin holds.
-    pub pinned: u64,
-    /// What eviction could free.
-    pub evictable: u64,
-}
-
-/// A node as seen from outside. Lengths are in units.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeInfo<'a> {
-    /// The node.
-    pub handle: NodeHandle,
-    /// Its parent; [`NodeHandle::ROOT`] at the top.
-    pub parent: NodeHandle,
-    /// Running number of its creation.
-    pub sequence: u64,
-    /// Units from the start of the key to the node's end.
-    pub depth: u64,
-    /// Units of the node itself.
-    pub length: u64,
-    /// Children.
-    pub children: u32,
-    /// Inserts that passed through it.
-    pub hits: u64,
-    /// Largest priority inserted through it.
-    pub priority: i64,
-    /// Locks on it and below.
-    pub lock_ref: u32,
-    /// Pins on it and below.
-    pub pin_ref: u32,
-    /// When its tokens were inserted.
-    pub created: Stamp,
-    /// When it was last touched.
-    pub last_access: Stamp,
-    /// Where it lives.
-    pub namespace: &'a Namespace,
-}
-
-/// A key taken apart: in bigram mode the first token, and the second one of each pair; else just the tokens.
-#[derive(Clone, Copy)]
-struct Units<'a> {
-    first_token: Option<u32>,
-    all: Ints<'a>,
-    /// Units in whole pages.
-    end: usize,
-}
-
-impl Units<'_> {
-    /// Where the units begin in the key.
-    fn offset(&self) -> usize {
-        usize::from(self.first_token.is_some())
-    }
-
-    fn pages(&self, page: usize) -> usize {
-        self.end / page
-    }
-
-    /// In bigram mode the first token of the pair at unit `at`.
-    fn token_before(&self, at: usize) -> Option<u64> {
-        if at == 0 { self.first_token.map(u64::from) } else { Some(self.all.wide(at - 1)) }
-    }
-
-    /// Refuses tokens out of range from unit `from` on. What was compared equal to stored tokens is known to be in range.
-    #[inline]
-    fn check_from(&self, from: usize) -> Result<(), Error> {
-        self.all.slice(from, self.all.len()).check(&TOKENS, self.offset() + from)
-    }
-}
+/// Victims whose edges are fetched together: their misses overlap, instead of each being waited for.
+const WARM_AHEAD: usize = 32;
 
 /// A deterministic prefix cache: equal calls give equal answers and equal digests, on every rank.
 pub struct PrefixCache {
@@ -152,6 +43,18 @@ pub struct PrefixCache {
     holds: HoldTable,
     journal: Journal,
     events: Option<EventLog>,
+}
+
+impl fmt::Debug for PrefixCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrefixCache")
+            .field("page_size", &self.tree.page)
+            .field("policy", &self.order.name())
+            .field("bigram", &self.tree.bigram)
+            .field("sizes", &self.sizes())
+            .field("nodes", &self.tree.visible())
+            .finish_non_exhaustive()
+    }
 }
 
 impl PrefixCache {
@@ -177,7 +80,7 @@ impl PrefixCache {
             clock: LogicalClock::default(),
             holds: HoldTable::default(),
             journal: Journal::new(journal_records),
-            events: kv_events.then(EventLog::default),
+            events: kv_events.then(EventLog::new),
         };
         let policy = hash::bytes(0, cache.order.name().as_bytes());
         cache.record(Record::new(RecordKind::Start, 0, u64::from(page_size), u64::from(bigram), policy));
@@ -189,7 +92,11 @@ impl PrefixCache {
     /// The longest cached prefix of `key`, in whole pages.
     ///
     /// Splits the node in which the match ends, and stamps every node that the walk came to, deepest first; both halves of a
-    /// split node are among them. With `resume` the comparison starts there; what lies above is stamped, but neither compared nor checked again.
+    /// split node are among them. With `resume` the comparison starts there; what lies above is stamped, but not checked again.
+    ///
+    /// The caller promises that the resume node is a prefix of the key. Compared are its namespace, its length and its own
+    /// last units, 64 or a page if that is more: enough to find nearly every mix-up, at a cost that does not grow. A key
+    /// that differs further up is answered as if it did not.
     ///
     /// # Errors
     /// Tokens out of range; a resume point that is stale or does not fit the key.
@@ -234,7 +141,8 @@ impl PrefixCache {
 
     /// Caches `key`, whole pages only, with one slot for each unit.
     ///
-    /// With `resume`, `slots` begins at the resume point. Every node below the resume point gains a hit, and every node on
+    /// With `resume`, `slots` begins at the resume point, of which the caller promises what
+    /// [`match_prefix`](Self::match_prefix) says. Every node below the resume point gains a hit, and every node on
     /// the path a priority of at least `priority`.
     ///
     /// # Errors
@@ -255,18 +163,20 @@ impl PrefixCache {
         self.tree.ensure_room(units.pages(self.tree.page))?;
         let run = if covered < end {
             let new_slots = slots.slice(covered - base, end - base);
-            let tokens = (units.all.slice(covered, end), units.offset() + covered);
-            Some(self.tree.store(tokens, (new_slots, covered - base))?)
+            let tokens = Part { values: units.all.slice(covered, end), offset: units.offset() + covered };
+            Some(self.tree.store(tokens, Part { values: new_slots, offset: covered - base })?)
         } else {
             None
         };
         let mut node = descent.map_or(ROOT, |descent| self.land(descent));
         if let Some(run) = run {
-            node = self.grow(descent.map(|_| node), (namespace, units.first_token), run);
+            node = self.grow(descent.map(|_| node), Place { namespace, first_token: units.first_token }, run);
         }
         self.raise_path(node, priority, resumed);
-        let content = run.map_or(0, |run| run.content);
-        let content = hash::mix(hash::mix(namespace_word(namespace), priority.cast_unsigned()), content);
+        // What is new, and where it hangs: below another parent the same tokens are another decision.
+        let place = if node == ROOT { 0 } else { self.tree.nodes[self.tree.nodes[node].parent].identity() };
+        let new_tokens = hash::mix(run.map_or(0, |run| run.content), place);
+        let content = hash::mix(hash::mix(namespace_word(namespace), priority.cast_unsigned()), new_tokens);
         let sequence = self.tree.nodes[node].sequence;
         let record = Record::new(RecordKind::Insert, sequence, covered as u64, end as u64, content);
         self.record(record.resumed_at(base as u64));
@@ -335,9 +245,15 @@ impl PrefixCache {
         self.order.settle(&self.tree)?;
         let before = out.len();
         let expected = num_tokens.min(self.sizes().evictable);
-        out.reserve(usize::try_from(expected).unwrap_or(0) + self.tree.page);
-        let mut freed = 0;
+        Error::make_room(out, in_memory(expected) + self.tree.page, "freed slots")?;
+        let (mut freed, mut warm) = (0, 0);
         while freed < num_tokens {
+            if warm == 0 {
+                // A victim frees a page at least, so no more of them than this can still be needed.
+                warm = in_memory((num_tokens - freed) / self.tree.page as u64).clamp(1, WARM_AHEAD);
+                self.tree.warm(self.order.upcoming().take(warm));
+            }
+            warm -= 1;
             let Some(id) = self.order.pop(&mut self.tree) else { break };
             let node = &self.tree.nodes[id];
             let units = self.to_units(node.pages);
@@ -360,8 +276,7 @@ impl PrefixCache {
         if let Some(id) = self.tree.namespaces.find(namespace) {
             let held = self.tree.namespaces[id].held_pages;
             if held > 0 {
-                let (extra_key, salt) = (namespace.extra_key(), namespace.salt());
-                let what = format!("namespace ({extra_key:?}, {salt:?})");
+                let what = format!("namespace {namespace}");
                 return Err(Error::Held { what, held_tokens: held * self.tree.page as u64 });
             }
             let roots = self.tree.nodes.children(ROOT).filter(|root| self.tree.nodes[*root].namespace == id);
@@ -400,12 +315,13 @@ impl PrefixCache {
     /// A step that is not later than the present one.
     pub fn advance_step(&mut self, step: Option<u64>) -> Result<u64, Error> {
         let now = self.clock.now().step;
-        let step = step.unwrap_or(now.saturating_add(1));
+        let next = now.checked_add(1).ok_or(Error::Capacity { what: "step", limit: u64::MAX })?;
+        let step = step.unwrap_or(next);
         if step <= now {
             return Err(Error::OutOfRange {
                 what: "step",
                 value: i128::from(step),
-                min: i128::from(now) + 1,
+                min: i128::from(next),
                 max: i128::from(u64::MAX),
                 index: None,
                 hint: "steps only go forward; without a step the next one is entered",
@@ -425,15 +341,7 @@ impl PrefixCache {
     // ---- inside
 
     fn units<'a>(&self, key: Ints<'a>) -> Result<Units<'a>, Error> {
-        let whole = |units: usize| units / self.tree.page * self.tree.page;
-        if !self.tree.bigram || key.is_empty() {
-            return Ok(Units { first_token: None, all: key, end: whole(key.len()) });
-        }
-        key.slice(0, 1).check(&TOKENS, 0)?;
-        #[allow(clippy::cast_possible_truncation)] // checked just above
-        let first_token = Some(key.wide(0) as u32);
-        let all = key.slice(1, key.len());
-        Ok(Units { first_token, all, end: whole(all.len()) })
+        Units::of(key, self.tree.page, self.tree.bigram)
     }
 
     /// Walks down without changing anything; the second value is the depth of the resume point, in pages.
@@ -465,7 +373,7 @@ impl PrefixCache {
     }
 
     /// Attaches a stored run as a new leaf.
-    fn grow(&mut self, parent: Option<NodeId>, place: (&Namespace, Option<u32>), run: Run) -> NodeId {
+    fn grow(&mut self, parent: Option<NodeId>, place: Place<'_>, run: Run) -> NodeId {
         let node = self.tree.attach(parent, place, run);
         self.tree.nodes[node].created = self.clock.tick();
         self.order.changed(&self.tree, self.tree.nodes[node].parent);
@@ -492,15 +400,16 @@ impl PrefixCache {
         if self.tree.namespaces[node.namespace].name != *namespace {
             return mismatch("the node is in another namespace".to_owned());
         }
-        // Comparing the last page finds nearly every mix-up, at a cost that does not grow.
-        let begin = (node.depth as usize - 1) * self.tree.page;
-        let last_page = units.all.slice(begin, begin + self.tree.page);
+        // A window at the end finds nearly every mix-up, at a cost that does not grow.
         let tokens = self.tree.tokens(id);
-        let (above, stored) = tokens.split_at(tokens.len() - self.tree.page);
+        let window = tokens.len().min(self.tree.page.max(RESUME_WINDOW));
+        let (above, stored) = tokens.split_at(tokens.len() - window);
+        let end = node.depth as usize * self.tree.page;
+        let begin = end - window;
         let before = above.last().copied().or_else(|| self.tree.token_before(id));
         let same_before = !self.tree.bigram || units.token_before(begin) == before.map(u64::from);
-        if !same_before || with_lanes!(last_page, lanes => common_prefix(lanes, stored)) < self.tree.page {
-            return mismatch(format!("the page before unit {depth} differs from the node's"));
+        if !same_before || with_lanes!(units.all.slice(begin, end), given => common_prefix(given, stored)) < window {
+            return mismatch(format!("the {window} units before unit {depth} differ from the node's"));
         }
         Ok(Some(id))
     }
@@ -548,8 +457,7 @@ impl PrefixCache {
                 break;
             }
             node.access = self.clock.tick();
-            // A new node takes the priority as it is; nodes that were there keep a larger one.
-            node.priority = if node.hits == 0 { priority } else { node.priority.max(priority) };
+            node.priority = node.priority.max(priority);
             node.reach = node.reach.max(reach);
             node.hits += u64::from(node.depth > resumed);
             self.order.stamped(node, at);
@@ -596,9 +504,14 @@ impl PrefixCache {
     }
 
     #[inline]
-    fn to_units(&self, pages: impl TryInto<u64>) -> u64 {
-        pages.try_into().unwrap_or(u64::MAX) * self.tree.page as u64
+    fn to_units(&self, pages: impl Into<u64>) -> u64 {
+        pages.into() * self.tree.page as u64
     }
+}
+
+/// A number of cached units as a length.
+fn in_memory(units: u64) -> usize {
+    usize::try_from(units).expect("cached tokens are in memory")
 }
 
 fn namespace_word(namespace: &Namespace) -> u64 {
@@ -617,5 +530,3 @@ fn check_slot_count(got: usize, min: usize, max: usize) -> Result<(), Error> {
         hint: "give one slot for each unit of the key, counted from the resume point",
     })
 }
-
-mod look;
