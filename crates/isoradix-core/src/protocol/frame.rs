@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(u64_at(&bytes, 16), 1 << 40);
         assert_eq!([u64_at(&bytes, 24), u64_at(&bytes, 32), u64_at(&bytes, 40)], [8123, 17, 99]);
         assert_eq!(u64_at(&bytes, 48), u64::MAX - 5);
-        assert_eq!(u64_at(&bytes, 56), 8_882_397_673_955_668_431);
+        assert_eq!(u64_at(&bytes, 56), 2_319_907_851_063_632_330);
         assert_eq!(u64_at(&bytes, 64 + 8 * 23).cast_signed(), 29);
         assert_eq!(bytes[bytes.len() - 16..], [4, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
     }
