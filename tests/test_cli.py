@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ LINE = '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [
 if TYPE_CHECKING:
     from .conftest import Answer
 
+FULL = Path("/dev/full")
 COMMAND = [sys.executable, "-m", "isoradix.cli"]
 
 
@@ -68,6 +70,78 @@ def test_a_reader_that_leaves_is_no_error(trace: Path) -> None:
         child.stdout.close()
         assert child.stderr.read() == b""
     assert child.returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["replay", "--help"], ["replay", "TRACE"]])
+def test_where_stdout_leads_nowhere(trace: Path, arguments: list[str]) -> None:
+    command = [*COMMAND, *(str(trace) if argument == "TRACE" else argument for argument in arguments)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    gone = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (gone.returncode, gone.stderr) == (0, "")
+    if not FULL.exists():
+        return
+    with FULL.open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        mute = subprocess.run([*COMMAND, "replay", "absent.jsonl"], stdout=full, stderr=full, check=False)
+    assert done.returncode == mute.returncode == 2
+    assert re.fullmatch("error: standard output cannot be written: [^\n]+\nhint: [^\n]+\n", done.stderr)
+
+
+def test_a_closed_stderr_is_no_error(trace: Path, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    report = trace.with_suffix(".html")
+    assert answer("replay", trace, "--report", report)[0] == 0
+    assert report.exists()
+    assert answer("replay", "absent.jsonl")[:2] == (2, "")
+
+
+def test_bytes_that_are_no_text(trace: Path) -> None:
+    odd = trace.with_name("odd-\udcff.jsonl")
+    try:
+        trace.rename(odd)
+    except OSError:
+        pytest.skip("the file system takes text only")
+    report = odd.with_suffix(".html")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [*COMMAND, "replay", str(odd), "--report", str(report)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "odd-?.jsonl" in done.stdout
+    assert "median ?s" in done.stdout
+    assert "odd-?.jsonl" in report.read_text(encoding="utf-8")
+
+
+def test_a_refused_command_leaves_no_report(answer: Answer, trace: Path) -> None:
+    report = trace.with_suffix(".html")
+    refused(answer, "replay", "absent.jsonl", "--report", report)
+    assert not report.exists()
+    report.write_text("before", encoding="utf-8")
+    refused(answer, "replay", "absent.jsonl", "--report", report)
+    assert report.read_text(encoding="utf-8") == "before"
+
+
+@pytest.mark.parametrize("command", ["replay", "sweep"])
+def test_a_capacity_beyond_memory(answer: Answer, trace: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("isoradix.replay.runner.SlotPool", full)
+    said = refused(answer, command, trace, "--capacity", "2G", "--page-size", 1)
+    assert "a capacity of 2,000,000,000 pages takes 8,250 MB" in said
+
+
+@pytest.mark.parametrize("page_size", [1, 64])
+def test_a_sweep_reads_a_pipe_once(answer: Answer, trace: Path, page_size: int) -> None:
+    pipe = trace.with_name("trace.pipe")
+    os.mkfifo(pipe)
+    arguments = ["--page-size", page_size, "--capacity", "1k,4k", "--policy", "lru,fifo"]
+    writer = Thread(target=lambda: pipe.write_bytes(trace.read_bytes()), daemon=True)
+    writer.start()
+    piped = json_of(answer, "sweep", pipe, *arguments)
+    writer.join()
+    assert piped["points"] == json_of(answer, "sweep", trace, *arguments)["points"]
 
 
 def interrupt(child: subprocess.Popen[str]) -> tuple[str, str]:
@@ -201,6 +275,11 @@ def test_a_failed_check_ends_with_1(answer: Answer, trace: Path, monkeypatch: py
         (["replay", "TRACE", "--capacity", "-4k"], "--capacity is -4,000 tokens"),
         (["replay", "TRACE", "--capacity", "4X"], "--capacity is '4X'"),
         (["replay", "TRACE", "--capacity", "9G"], "the limits are 64 to 2,147,483,648"),
+        (["replay", "TRACE", "--capacity", "9" * 6000], "--capacity is 6,000 characters long"),
+        (["replay", "TRACE", "--limit", "9" * 6000], "--limit is 6,000 characters long"),
+        (["replay", "a" * 300], "file name too long"),
+        (["replay", "TRACE", "--report", "a" * 300], "file name too long"),
+        (["replay", "TRACE", "--report", "TRACE/page.html"], "its folder cannot be made"),
         (["replay", "TRACE", "--policy", "lruu"], "lruu"),
         (["replay", "TRACE", "--policy", "tlru:x"], "tlru:x"),
         (["replay", "TRACE", "--limit", "0"], "--limit is 0"),
@@ -222,7 +301,7 @@ def test_a_failed_check_ends_with_1(answer: Answer, trace: Path, monkeypatch: py
     ],
 )
 def test_bad_usage_is_refused(answer: Answer, trace: Path, arguments: list[str], named: str) -> None:
-    assert named in refused(answer, *(trace if argument == "TRACE" else argument for argument in arguments))
+    assert named in refused(answer, *(argument.replace("TRACE", str(trace)) for argument in arguments))
 
 
 def test_sweep(answer: Answer, trace: Path) -> None:

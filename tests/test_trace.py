@@ -53,6 +53,13 @@ def test_a_prompt_is_its_blocks_cut_to_its_length() -> None:
     assert table.tokens([], 0).tolist() == []
 
 
+def test_blocks_past_the_length_are_not_expanded() -> None:
+    table = BlockTable()
+    assert table.tokens([0] * 10**6, 1).tolist() == reference_block(0)[:1]
+    assert table.tokens(range(9), 512).tolist() == reference_block(0)
+    assert len(table) == 1
+
+
 def test_the_table_stays_bounded_and_right() -> None:
     table = BlockTable(limit_bytes=4 * BLOCK_TOKENS * 4)
     rng = np.random.default_rng(3)
@@ -90,6 +97,8 @@ def test_requests_come_in_order_and_blank_lines_do_not_count(tmp_path: Path) -> 
         ('{"input_length": 512, "hash_ids": [-1]}', ">= 0"),
         ('{"input_length": 512, "hash_ids": ["a"]}', "expected `int`"),
         ('{"input_length": 512, "hash_ids": [18446744073709551616]}', "hash_ids"),
+        ('{"input_length": 512, "hash_ids": [36028797018963968]}', "a hash id is too large"),
+        pytest.param('{"x": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply", id="deep"),
         ('{"input_length": 513, "hash_ids": [1]}', "takes 2 hash_ids, the line has 1"),
     ],
 )
@@ -107,6 +116,13 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_bytes(GOOD.encode() + b"\n\xff\xfe\x00\n")
     with pytest.raises(TraceError, match="line 2"):
+        list(read_trace(path))
+
+
+def test_a_byte_order_mark_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(GOOD, encoding="utf-8-sig")
+    with pytest.raises(TraceError, match=r"line 1: (.|\n)*byte order mark"):
         list(read_trace(path))
 
 

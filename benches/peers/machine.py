@@ -35,7 +35,7 @@ def describe() -> dict[str, str]:
     return {
         "processor": f"{processor()}, {len(os.sched_getaffinity(0))} cores",
         "memory": f"{_memory_gib()} GiB",
-        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}",
         "load before": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "python": platform.python_version(),
         "isoradix": isoradix.__version__,

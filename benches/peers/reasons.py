@@ -14,7 +14,10 @@ REASONS = {
         "each page are consecutive (35 µs). The rest waits for memory."
     ),
     "evict 64k, 100k leaves": (
-        "Each leaf is unlinked from its parent, the edge table and the LRU list, its extent is freed, and a record is "
-        "written and digested. About half of that is one cache miss in the edge table."
+        "The limit lies below what the machine can do: the floor itself, a list that is unlinked and 512 KB of "
+        "slots that are written, is as slow. By instructions (callgrind, some 650 a leaf) 30 % write the slots, 17 "
+        "% take the leaf out of the edge table and its parent, 16 % record and digest the decision, 14 % free the "
+        "run, 23 % are the LRU list, counts and handles; by samples the cache miss in the edge table leads, which "
+        "is why edges are fetched 32 victims ahead."
     ),
 }

@@ -40,7 +40,9 @@ impl SlotPool {
         in_range("first_slot", first_slot, 0..=SLOT_LIMIT - num_slots, "first_slot + num_slots is at most 2^31")?;
         whole_pages("num_slots", num_slots, page_size)?;
         let mut pool = Self { first_slot, num_slots, page_size, stack: Vec::new(), free: Vec::new() };
-        Error::make_room(&mut pool.stack, (narrow(num_slots) / page_size) as usize, "the free pages of a pool")?;
+        let pages = (narrow(num_slots) / page_size) as usize;
+        Error::make_room(&mut pool.stack, pages, "the free pages of a pool")?;
+        Error::make_room(&mut pool.free, pages.div_ceil(64), "the free pages of a pool")?;
         pool.reset();
         Ok(pool)
     }
