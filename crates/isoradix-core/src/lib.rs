@@ -12,6 +12,13 @@
 //! 4. `order`: which node is evicted next
 //! 5. `holds`, `evidence`, `events`, `pool`: receipts, records, KV events, device slots
 //! 6. `cache`: the verbs
+//!
+//! Parts of the alignment between ranks, which the cache does not use yet:
+//!
+//! 7. `provenance`, `ordinal`: which values may decide
+//! 8. `host`: the two-phase allocator of host pages
+//! 9. `protocol`: ballots, votes, frames, timers, agreement at start
+//! 10. `operation`: the life of an asynchronous operation
 #![forbid(unsafe_code)]
 
 mod accounting;
