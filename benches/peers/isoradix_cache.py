@@ -11,7 +11,7 @@ from .adapters import Freed, Setup, native_key
 
 
 def policy_name(setup: Setup) -> str:
-    """SGLang names options, isoradix writes them in order: `tlru:threshold,estimate`, `slru:threshold`."""
+    """SGLang names options, isoradix writes them in order: `tlru:threshold,next_prompt`, `slru:threshold`."""
     name, options = setup.policy
     order = {"slru": ("protected_threshold",), "tlru": ("threshold", "next_prompt_estimate")}.get(name, ())
     values = [str(options[key]) for key in order if key in options]

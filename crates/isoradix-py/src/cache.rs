@@ -38,7 +38,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Args:
 ///     page_size: tokens in a page, 1 to 1024. Keys are cut down to whole pages.
 ///     policy: who goes first at eviction: "lru", "lfu", "fifo", "mru", "filo", "priority", "slru[:threshold]",
-///         "tlru:threshold,next_prompt_estimate", or a function from NodeFacts to an int or a pair of signed 64-bit
+///         "tlru:threshold,next_prompt", or a function from NodeFacts to an int or a pair of signed 64-bit
 ///         ints, the smallest first. The function is called whenever a node's facts change; it must be a pure function
 ///         of them, and must not use the cache.
 ///     bigram: keys are pairs of neighbours, as for EAGLE drafts: N + 1 tokens make N units. All lengths count units.

@@ -40,7 +40,7 @@ def replay(
     policy: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru:threshold,estimate."
+            metavar="NAME", help="lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru:threshold,next_prompt."
         ),
     ] = "lru",
     resume: Annotated[
