@@ -1,0 +1,1 @@
+//! Many ranks in one process, in virtual time, under a seeded plan of faults.
