@@ -4,7 +4,7 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use isoradix_core::protocol::{
-    AppliedFrame, Board, Follower, Frame, Leader, Member, Pacing, Reduced, RunAhead, VoteMachine, reduce_min,
+    AppliedFrame, Board, FIFOS, Follower, Frame, Leader, Member, Pacing, Reduced, RunAhead, VoteMachine, reduce_min,
 };
 use isoradix_core::{Ordinal, PerRank};
 use std::cell::RefCell;
@@ -63,8 +63,9 @@ impl Pair {
 /// A board on which all operations of the window are live, with every number known.
 fn board(rank: u32) -> Board {
     let mut board = Board::new(rank, WINDOW).expect("a valid window");
-    for ordinal in (0..u64::from(WINDOW)).map(Ordinal) {
+    for (ordinal, fifo) in (0..u64::from(WINDOW)).map(Ordinal).zip((0..FIFOS).cycle()) {
         board.issue(ordinal).expect("inside the window");
+        board.enqueue(fifo, ordinal).expect("the next one");
         board.post_hit(ordinal, PerRank::observe(4096)).expect("issued");
         board.post_pages(ordinal, PerRank::observe(64)).expect("issued");
         board.post_progress(ordinal, PerRank::observe(ordinal.0)).expect("issued");

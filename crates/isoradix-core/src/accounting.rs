@@ -25,7 +25,9 @@ pub(crate) fn check(tree: &Tree, pool: &SlotPool, uncached: u64) -> Result<(), E
     for id in tree.walk(ROOT) {
         let node = tree.nodes[id].sequence;
         slots.clear();
-        tree.append_slots(id, &mut slots);
+        if tree.nodes[id].residency.on_device() {
+            tree.append_slots(id, &mut slots);
+        }
         for slot in slots.iter().map(|slot| slot.cast_unsigned()) {
             let own = (first..first + total).contains(&slot) && !pool.is_free(slot);
             let before = if own {
@@ -40,7 +42,7 @@ pub(crate) fn check(tree: &Tree, pool: &SlotPool, uncached: u64) -> Result<(), E
             }
         }
     }
-    let cached = tree.pages() * tree.page as u64;
+    let cached = tree.counts().device * tree.page as u64;
     let owned = i128::from(pool.available()) + i128::from(cached) + i128::from(uncached);
     let difference = owned - i128::from(total);
     if wrong == 0 && difference == 0 {

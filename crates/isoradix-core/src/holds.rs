@@ -1,14 +1,14 @@
 //! Receipts for locks and pins: each is given back exactly once.
 
 use crate::error::Error;
-use crate::node::NodeId;
-use crate::tree::Hold;
+use crate::node::{Hold, NodeId};
 
 /// Bit that tells a receipt from a node handle.
 const RECEIPT: u64 = 1 << 62;
-/// Bit that tells a pin's receipt from a lock's.
+/// Bits that tell a pin's and a host lock's receipt from a lock's.
 const PIN: u64 = 1 << 61;
-const GENERATION_MASK: u32 = (1 << 29) - 1;
+const HOST: u64 = 1 << 60;
+const GENERATION_MASK: u32 = (1 << 28) - 1;
 
 /// Proof of one `lock`, to be given back to `unlock` once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub struct LockReceipt(u64);
 /// Proof of one `pin`, to be given back to `unpin` once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinReceipt(u64);
+
+/// Proof of one `host_lock`, to be given back once: to `unlock_host`, or to the load-back that it was taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostLockReceipt(u64);
 
 macro_rules! receipt_bits {
     ($receipt:ident) => {
@@ -37,6 +41,7 @@ macro_rules! receipt_bits {
 }
 receipt_bits!(LockReceipt);
 receipt_bits!(PinReceipt);
+receipt_bits!(HostLockReceipt);
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -53,11 +58,36 @@ pub(crate) struct HoldTable {
 }
 
 fn bits(hold: Hold, generation: u32, index: u32) -> u64 {
-    let pin = if hold == Hold::Pin { PIN } else { 0 };
-    RECEIPT | pin | u64::from(generation) << 32 | u64::from(index)
+    let kind = match hold {
+        Hold::Lock => 0,
+        Hold::Pin => PIN,
+        Hold::Host => HOST,
+    };
+    RECEIPT | kind | u64::from(generation) << 32 | u64::from(index)
+}
+
+fn name(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Lock => "lock",
+        Hold::Pin => "pin",
+        Hold::Host => "host lock",
+    }
 }
 
 impl HoldTable {
+    /// The node that a receipt holds, which stays out.
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+    pub(crate) fn look(&self, receipt: u64, hold: Hold) -> Result<NodeId, Error> {
+        match self.entries.get(receipt as u32 as usize) {
+            Some(entry)
+                if entry.outstanding == Some(hold) && receipt == bits(hold, entry.generation, receipt as u32) =>
+            {
+                Ok(entry.node)
+            }
+            _ => Err(Error::Receipt { receipt, kind: name(hold) }),
+        }
+    }
+
     /// A new receipt's bits.
     #[inline]
     pub(crate) fn give(&mut self, node: NodeId, hold: Hold) -> Result<u64, Error> {
@@ -77,15 +107,9 @@ impl HoldTable {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     pub(crate) fn take(&mut self, receipt: u64, hold: Hold) -> Result<NodeId, Error> {
-        let index = receipt as u32;
-        match self.entries.get_mut(index as usize) {
-            Some(entry) if entry.outstanding == Some(hold) && receipt == bits(hold, entry.generation, index) => {
-                let node = entry.node;
-                self.retire(index);
-                Ok(node)
-            }
-            _ => Err(Error::Receipt { receipt, kind: if hold == Hold::Pin { "pin" } else { "lock" } }),
-        }
+        let node = self.look(receipt, hold)?;
+        self.retire(receipt as u32);
+        Ok(node)
     }
 
     /// Ends every receipt.

@@ -42,18 +42,21 @@ mod ordinal;
 mod pool;
 pub mod protocol;
 mod provenance;
+mod rank;
+mod residency;
 mod runs;
 mod sha256;
 #[cfg(test)]
 mod testing;
+mod tiered;
 mod tree;
 
-pub use cache::{Config, Insert, Match, NodeInfo, PrefixCache, Resume, Sizes};
+pub use cache::{Config, Evicted, Insert, Match, NodeInfo, PrefixCache, Resume, Sizes, TierSizes};
 pub use clock::Stamp;
 pub use error::{Error, ErrorKind};
 pub use events::KvEvent;
 pub use evidence::{Record, RecordKind};
-pub use holds::{LockReceipt, PinReceipt};
+pub use holds::{HostLockReceipt, LockReceipt, PinReceipt};
 pub use ints::Ints;
 pub use limits::{EVENT_ENTRIES_MAX, JOURNAL_RECORDS_DEFAULT, PAGE_SIZE_MAX, SLOT_LIMIT, TOKEN_LIMIT};
 pub use namespace::Namespace;
@@ -62,3 +65,8 @@ pub use order::{Builtin, Eviction, NodeFacts, Policy, PolicyFailure, PolicyKey};
 pub use ordinal::Ordinal;
 pub use pool::SlotPool;
 pub use provenance::{Agreed, PerRank};
+pub use rank::Rank;
+pub use tiered::{
+    Effect, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun, TieredCache, TieredMatch, Tiers, Transfer,
+    Writing,
+};

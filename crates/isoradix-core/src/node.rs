@@ -3,12 +3,24 @@
 use crate::clock::Stamp;
 use crate::error::Error;
 use crate::namespace::NamespaceId;
+use crate::residency::Residency;
 
 /// Index of a node in the arena. Indices are reused and therefore never enter a decision; sequence numbers do.
 pub(crate) type NodeId = u32;
 
 /// The root above all namespaces. It holds no tokens and is never evicted.
 pub(crate) const ROOT: NodeId = 0;
+
+/// Which count a hold raises, on a node and on all above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// For a running request: in neither tier is it evicted.
+    Lock,
+    /// For prefixes worth keeping: likewise.
+    Pin,
+    /// For what reads host pages: they stay, whatever becomes of the device.
+    Host,
+}
 
 /// No node.
 pub(crate) const NONE: NodeId = u32::MAX;
@@ -75,6 +87,9 @@ pub(crate) struct Node {
     pub(crate) reach: u32,
     /// Taken out of the LRU order while held; see `order::lru`.
     pub(crate) parked: bool,
+    pub(crate) residency: Residency,
+    /// Children that are on the device.
+    pub(crate) device_children: u32,
 
     /// Running number of creation: the last word of every total order.
     pub(crate) sequence: u64,
@@ -82,7 +97,10 @@ pub(crate) struct Node {
     pub(crate) content: u64,
     pub(crate) access: Stamp,
     pub(crate) created: Stamp,
-    pub(crate) hits: u64,
+    /// Inserts that passed through it; stays at its largest value.
+    pub(crate) hits: u32,
+    /// Host locks on it and below.
+    pub(crate) host_ref: u32,
     pub(crate) priority: i64,
 }
 
@@ -101,10 +119,32 @@ impl Node {
         self.pages == 0
     }
 
-    /// Whether eviction may take it.
+    /// Whether eviction may take it from the device.
     #[inline]
     pub(crate) fn is_evictable_leaf(&self) -> bool {
-        self.children == 0 && !self.is_held() && !self.is_root()
+        self.device_children == 0 && self.residency.on_device() && !self.is_held() && !self.is_root()
+    }
+
+    /// Whether it is on host alone.
+    #[inline]
+    pub(crate) fn is_host_only(&self) -> bool {
+        !self.residency.on_device() && !self.is_root()
+    }
+
+    /// Whether eviction may take it from host, and with that from the tree.
+    #[inline]
+    pub(crate) fn is_evictable_host_leaf(&self) -> bool {
+        self.is_host_only() && self.children == 0 && !self.is_held() && self.host_ref == 0
+    }
+
+    /// The count that such a hold raises.
+    #[inline]
+    pub(crate) fn holds(&mut self, hold: Hold) -> &mut u32 {
+        match hold {
+            Hold::Lock => &mut self.lock_ref,
+            Hold::Pin => &mut self.pin_ref,
+            Hold::Host => &mut self.host_ref,
+        }
     }
 
     /// What children know their parent by, in digests.
@@ -130,11 +170,14 @@ impl Node {
             children: 0,
             generation: 1,
             parked: false,
+            residency: Residency::default(),
+            device_children: 0,
             sequence: 0,
             content: 0,
             access: Stamp::default(),
             created: Stamp::default(),
             hits: 0,
+            host_ref: 0,
             priority: i64::MIN,
         }
     }

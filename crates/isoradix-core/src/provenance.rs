@@ -11,7 +11,8 @@
 //! a frame is applied. So a decision upon a per-rank value does not compile. `tests/provenance` holds such attempts.
 //!
 //! What the types cannot see: a function given to `map` can write to a static. The core has none. It cannot write to
-//! anything else, since a per-rank value is `Copy` and `'static`: no `&mut`, no borrowed cell, no `Rc` travels in one.
+//! anything else, since a per-rank value is `Copy` and `'static`: no `&mut`, no borrowed cell, no `Rc` travels in one. Nor can they
+//! see whether a number given to `AppliedFrame::decided`, inside this crate, was computed from that frame.
 
 use std::fmt;
 
@@ -39,6 +40,12 @@ impl<T: Copy + 'static> PerRank<T> {
     #[inline]
     pub fn zip<U: Copy + 'static>(self, other: PerRank<U>) -> PerRank<(T, U)> {
         PerRank((self.0, other.into_ballot()))
+    }
+
+    /// The value twice: for the ballot and for the physical side of the host pool.
+    #[inline]
+    pub(crate) fn fork(self) -> (Self, Self) {
+        (Self(self.0), Self(self.0))
     }
 
     /// The value itself, for the ballot and for the physical side of the host pool. Nothing else may call this.

@@ -4,6 +4,8 @@
 //! tokens of a page consecutive slots, so a page's slots are stored as the first one, four bytes a *page*; a page whose
 //! slots are not consecutive spills to a cell of its own, marked by the top bit (which is why slot ids stay below 2^31).
 //! Splitting a run moves nothing: the two halves are two ranges of granules, freed one by one.
+//!
+//! A third slab has the host page of each granule. It takes no memory until something is on host.
 
 use crate::error::Error;
 use crate::extent::ExtentAllocator;
@@ -39,6 +41,8 @@ pub(crate) struct RunStore {
     slots: Vec<u32>,
     spill: Vec<u32>,
     free_cells: Vec<u32>,
+    /// One word a granule, meaningful where a node is on host; as long as the last granule that ever was.
+    host: Vec<u32>,
 }
 
 impl RunStore {
@@ -51,6 +55,7 @@ impl RunStore {
             slots: Vec::new(),
             spill: Vec::new(),
             free_cells: Vec::new(),
+            host: Vec::new(),
         }
     }
 
@@ -93,7 +98,8 @@ impl RunStore {
         (hasher.finish(), seen)
     }
 
-    fn write_slots(&mut self, start: usize, slots: Ints<'_>) -> u64 {
+    /// Writes the slots of whole pages; the words before must not be spilled ones.
+    pub(crate) fn write_slots(&mut self, start: usize, slots: Ints<'_>) -> u64 {
         if self.page == 1 {
             return slots.write_into(&mut self.slots, start);
         }
@@ -123,12 +129,51 @@ impl RunStore {
         cell
     }
 
-    /// Gives back the granules of a run, or of a part of one.
-    pub(crate) fn release(&mut self, start: u32, pages: u32) {
+    /// Stores whole pages of tokens that have no slots; room has been checked. Refuses tokens out of range.
+    pub(crate) fn store_without_slots(&mut self, tokens: Part<'_>) -> Result<Run, Error> {
+        tokens.values.check(&TOKENS, tokens.offset)?;
+        let pages = u32::try_from(tokens.values.len() / self.page).expect("room was checked");
+        self.flush();
+        let start = self.extents.alloc(pages).expect("room was checked");
+        let (content, _) = self.write_tokens(start as usize * self.page, tokens.values);
+        let end = (start + pages) as usize;
+        if self.slots.len() < end {
+            self.slots.resize(end, 0);
+        }
+        self.slots[start as usize..end].fill(0);
+        Ok(Run { start, pages, content })
+    }
+
+    /// The slots of a run are no longer its own.
+    pub(crate) fn clear_slots(&mut self, start: u32, pages: u32) {
+        self.free_spilled(start, pages);
+        self.slots[start as usize..(start + pages) as usize].fill(0);
+    }
+
+    /// Writes the host pages of a run.
+    pub(crate) fn write_host_pages(&mut self, start: u32, pages: &[u32]) {
+        if self.host.len() < self.slots.len() {
+            self.host.resize(self.slots.len(), 0);
+        }
+        self.host[start as usize..start as usize + pages.len()].copy_from_slice(pages);
+    }
+
+    /// The host pages of a run that is on host.
+    #[inline]
+    pub(crate) fn host_pages(&self, start: u32, pages: u32) -> &[u32] {
+        &self.host[start as usize..(start + pages) as usize]
+    }
+
+    fn free_spilled(&mut self, start: u32, pages: u32) {
         if self.page > 1 && !self.spill.is_empty() {
             let words = &self.slots[start as usize..(start + pages) as usize];
             self.free_cells.extend(words.iter().filter(|word| **word & SPILLED != 0).map(|word| word & !SPILLED));
         }
+    }
+
+    /// Gives back the granules of a run, or of a part of one.
+    pub(crate) fn release(&mut self, start: u32, pages: u32) {
+        self.free_spilled(start, pages);
         let (first, waiting) = self.released;
         if first + waiting == start {
             self.released = (first, waiting + pages);
@@ -178,7 +223,7 @@ impl RunStore {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        let words = [&self.tokens, &self.slots, &self.spill, &self.free_cells];
+        let words = [&self.tokens, &self.slots, &self.spill, &self.free_cells, &self.host];
         words.into_iter().map(|slab| slab.capacity() * size_of::<u32>()).sum::<usize>() + self.extents.memory_bytes()
     }
 

@@ -5,9 +5,9 @@ mod cluster;
 
 use cluster::{Cluster, DEPTH, EPOCH, RANKS, WINDOW, k, member};
 use isoradix_core::protocol::{
-    AppliedControl, AppliedFrame, BALLOT_HEADER_WORDS, Board, Control, Divergence, FRAME_HEADER_BYTES, Frame, Leader,
-    Member, Pace, Pacing, Patience, ProtocolError, RunAhead, SlotField, Stall, Stalled, StepDigest, Told, VoteMachine,
-    Wait, blame,
+    AppliedControl, AppliedFrame, BALLOT_HEADER_WORDS, Board, Control, Divergence, FIFOS, FRAME_HEADER_BYTES, Frame,
+    Leader, Member, Pace, Pacing, Patience, ProtocolError, RunAhead, SlotField, Stall, Stalled, StepDigest, Told,
+    VoteMachine, Wait, blame,
 };
 use isoradix_core::{Ordinal, PerRank};
 
@@ -36,7 +36,10 @@ fn a_number_is_agreed_with_the_frame_at_one_step_and_is_the_smallest() {
         board.post_pages(k(0), PerRank::observe(10 + u32::try_from(rank).unwrap())).unwrap();
         board.post_progress(k(0), PerRank::observe(value / 64)).unwrap();
         board.post_ready(k(0), PerRank::observe(rank != 3)).unwrap();
-        board.post_finished(2, PerRank::observe(u64::from(rank != 1))).unwrap();
+        board.enqueue(2, k(0)).unwrap();
+        if rank != 1 {
+            board.finish(k(0)).unwrap();
+        }
         board.post_backable(PerRank::observe(100 - u32::try_from(rank).unwrap()));
     }
     let before = cluster.step(&[]);
@@ -44,7 +47,8 @@ fn a_number_is_agreed_with_the_frame_at_one_step_and_is_the_smallest() {
     cluster.vote();
     let applied = cluster.step(&[]);
     assert_eq!(all(&applied, |applied| slot_of(applied, 0)), [Some(512), Some(10), Some(8), Some(0)]);
-    assert_eq!(all(&applied, |applied| told(applied.vote().unwrap().finished(2))), Some(0));
+    let finished = |applied: &AppliedFrame| [1, 2].map(|fifo| told(applied.vote().unwrap().finished(fifo)));
+    assert_eq!(all(&applied, finished), [Some(1), Some(0)], "a FIFO with nothing open holds nobody back");
     assert_eq!(all(&applied, |applied| told(applied.vote().unwrap().backable())), Some(97));
     assert_eq!(all(&applied, |applied| applied.vote().unwrap().issued().get()), 1);
     assert_eq!(all(&applied, |applied| applied.now_ms().get()), 1020);
@@ -521,6 +525,8 @@ impl Random {
 /// Issues on one rank as many operations as its window lets in, up to what the shared request stream holds.
 fn issue_up_to(cluster: &mut Cluster, rank: usize, issued: &mut [u64], stream: u64) {
     while issued[rank] < stream && cluster.ranks[rank].board.issue(k(issued[rank])).is_ok() {
+        let fifo = usize::try_from(issued[rank] * 7 / 3).unwrap() % FIFOS;
+        cluster.ranks[rank].board.enqueue(fifo, k(issued[rank])).unwrap();
         issued[rank] += 1;
     }
 }
@@ -531,6 +537,12 @@ fn taken(applied: &AppliedFrame) -> Vec<i64> {
     if let Some(vote) = applied.vote() {
         taken.extend([vote.ordinal(), vote.retired(), vote.issued()].map(|value| value.get().cast_signed()));
         taken.extend(vote.slots().flat_map(|(_, slot)| slot.words()).map(isoradix_core::Agreed::get));
+        let finished: Vec<u64> = (0..FIFOS).filter_map(|fifo| told(vote.finished(fifo))).collect();
+        assert!(finished.len() == FIFOS && finished.iter().all(|below| *below <= vote.issued().get()));
+        // Whatever a watermark has passed, it says how it ended.
+        let passed = |k: Ordinal| k.0 < *finished.iter().min().unwrap_or(&0);
+        assert!(vote.slots().filter(|(k, _)| passed(*k)).all(|(_, slot)| slot.ready != Told::NotYet));
+        taken.extend(finished.into_iter().map(u64::cast_signed));
     }
     taken
 }
@@ -556,7 +568,7 @@ fn any_schedule_gives_all_ranks_the_same_history() {
                     let board = &mut cluster.ranks[rank].board;
                     board.post_hit(ordinal, PerRank::observe(value)).unwrap();
                     board.post_progress(ordinal, PerRank::observe(value)).unwrap();
-                    board.post_ready(ordinal, PerRank::observe(value > 20)).unwrap();
+                    let _ = board.ended(ordinal, PerRank::observe(value > 20)); // refused if it has ended before
                     None
                 }
                 4 => {

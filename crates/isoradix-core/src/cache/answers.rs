@@ -36,11 +36,23 @@ pub struct Insert {
     pub length: u64,
 }
 
-/// Sizes in units.
+/// What an eviction from the device did, in units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Evicted {
+    /// Slots freed.
+    pub freed: u64,
+    /// Of these, what stays on host.
+    pub demoted: u64,
+    /// Of these, what was not on host although it was to come there some day, and is lost: under write-back only.
+    pub dropped_dirty: u64,
+}
+
+/// Sizes in units, of what is on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Sizes {
-    /// All that is cached.
+    /// All that is cached on the device.
     pub total: u64,
     /// What a lock or a pin holds.
     pub protected: u64,
@@ -48,6 +60,20 @@ pub struct Sizes {
     pub pinned: u64,
     /// What eviction could free.
     pub evictable: u64,
+}
+
+/// Sizes in units, by tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct TierSizes {
+    /// Of what is on the device.
+    pub device: Sizes,
+    /// All that is on host.
+    pub host_total: u64,
+    /// Of this, what is on host alone.
+    pub host_only: u64,
+    /// What is in both tiers and not held: an eviction from the device loses nothing of it.
+    pub clean: u64,
 }
 
 /// A node as seen from outside. Lengths are in units.
@@ -74,6 +100,12 @@ pub struct NodeInfo<'a> {
     pub lock_ref: u32,
     /// Pins on it and below.
     pub pin_ref: u32,
+    /// Host locks on it and below.
+    pub host_ref: u32,
+    /// Whether the device has it.
+    pub on_device: bool,
+    /// Whether host memory has it.
+    pub on_host: bool,
     /// When its tokens were inserted.
     pub created: Stamp,
     /// When it was last touched.

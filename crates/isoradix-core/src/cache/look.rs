@@ -14,9 +14,10 @@ impl PrefixCache {
     /// Sizes in units.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
-        let total = self.to_units(self.tree.pages());
-        let protected = self.to_units(self.tree.held_pages());
-        let pinned = self.to_units(self.tree.pinned_pages());
+        let counts = self.tree.counts();
+        let total = self.to_units(counts.device);
+        let protected = self.to_units(counts.held);
+        let pinned = self.to_units(counts.pinned);
         Sizes { total, protected, pinned, evictable: total - protected }
     }
 
@@ -61,10 +62,13 @@ impl PrefixCache {
             depth: self.to_units(node.depth),
             length: self.to_units(node.pages),
             children: node.children,
-            hits: node.hits,
+            hits: node.hits.into(),
             priority: if id == ROOT { 0 } else { node.priority },
             lock_ref: node.lock_ref,
             pin_ref: node.pin_ref,
+            host_ref: node.host_ref,
+            on_device: node.residency.on_device(),
+            on_host: node.residency.on_host(),
             created: node.created,
             last_access: node.access,
             namespace: &self.tree.namespaces[node.namespace].name,
@@ -84,26 +88,26 @@ impl PrefixCache {
         Ok(())
     }
 
-    /// Appends the slots of one node.
+    /// Appends the slots of one node; none if it is on host alone.
     ///
     /// # Errors
     /// A stale handle.
     pub fn node_slots(&self, node: NodeHandle, out: &mut Vec<i64>) -> Result<(), Error> {
         let id = self.tree.nodes.resolve(node)?;
-        if id != ROOT {
+        if self.tree.nodes[id].residency.on_device() {
             self.tree.append_slots(id, out);
         }
         Ok(())
     }
 
-    /// Appends the slots of the whole path that ends at a node, from the start of the key.
+    /// Appends the slots of the whole path that ends at a node, from the start of the key, as far as it is on the device.
     ///
     /// # Errors
     /// A stale handle.
     pub fn path_slots(&self, node: NodeHandle, out: &mut Vec<i64>) -> Result<(), Error> {
         let id = self.tree.nodes.resolve(node)?;
         Error::make_room(out, in_memory(self.to_units(self.tree.nodes[id].depth)), "slots")?;
-        let path: Vec<NodeId> = self.tree.path_up(id).collect();
+        let path: Vec<NodeId> = self.tree.path_up(self.tree.deepest_on_device(id)).collect();
         for id in path.into_iter().rev() {
             self.tree.append_slots(id, out);
         }

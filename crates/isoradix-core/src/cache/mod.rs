@@ -5,14 +5,17 @@
 mod answers;
 mod config;
 mod look;
+mod segment;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod units;
 
 use std::fmt;
 
-pub use answers::{Insert, Match, NodeInfo, Resume, Sizes};
+pub use answers::{Evicted, Insert, Match, NodeInfo, Resume, Sizes, TierSizes};
 pub use config::Config;
+pub(crate) use segment::{Busy, Segment};
 
 use crate::clock::{LogicalClock, Stamp};
 use crate::error::Error;
@@ -20,13 +23,14 @@ use crate::events::EventLog;
 use crate::evidence::{Journal, Record, RecordKind};
 use crate::hash;
 use crate::holds::{HoldTable, LockReceipt, PinReceipt};
-use crate::ints::{Ints, Part, common_prefix, with_lanes};
+use crate::ints::{Ints, Part, SLOTS, common_prefix, with_lanes};
 use crate::limits::PAGE_SIZE_MAX;
 use crate::namespace::Namespace;
-use crate::node::{NodeHandle, NodeId, ROOT};
+use crate::node::{Hold, NodeHandle, NodeId, ROOT};
 use crate::order::Order;
+use crate::residency::Residency;
 use crate::runs::Run;
-use crate::tree::{Descent, Hold, Place, Tree};
+use crate::tree::{Descent, Place, Tree};
 use units::Units;
 
 /// Units of a resume point's node that are compared with the key, if its page is not larger and the node not shorter.
@@ -160,6 +164,11 @@ impl PrefixCache {
         let (base, covered, end) = (resumed as usize * self.tree.page, self.matched(descent), units.end);
         check_slot_count(slots.len(), end - base, key.len() - base)?;
         units.check_from(end)?;
+        let on_device = self.matched_on_device(descent);
+        if on_device < covered {
+            check_resumed_on_device(base, on_device)?;
+            slots.slice(on_device - base, covered - base).check(&SLOTS, on_device - base)?;
+        }
         self.tree.ensure_room(units.pages(self.tree.page))?;
         let run = if covered < end {
             let new_slots = slots.slice(covered - base, end - base);
@@ -169,6 +178,9 @@ impl PrefixCache {
             None
         };
         let mut node = descent.map_or(ROOT, |descent| self.land(descent));
+        if on_device < covered {
+            self.revive(node, slots, base);
+        }
         if let Some(run) = run {
             node = self.grow(descent.map(|_| node), Place { namespace, first_token: units.first_token }, run);
         }
@@ -178,11 +190,11 @@ impl PrefixCache {
         let new_tokens = hash::mix(run.map_or(0, |run| run.content), place);
         let content = hash::mix(hash::mix(namespace_word(namespace), priority.cast_unsigned()), new_tokens);
         let sequence = self.tree.nodes[node].sequence;
-        let record = Record::new(RecordKind::Insert, sequence, covered as u64, end as u64, content);
+        let record = Record::new(RecordKind::Insert, sequence, on_device as u64, end as u64, content);
         self.record(record.resumed_at(base as u64));
         Ok(Insert {
-            prefix_len: covered as u64,
-            new_tokens: (end - covered) as u64,
+            prefix_len: on_device as u64,
+            new_tokens: (end - on_device) as u64,
             node: self.tree.nodes.handle(node),
             length: end as u64,
         })
@@ -242,29 +254,39 @@ impl PrefixCache {
     /// # Errors
     /// A user-defined policy that fails on a leaf.
     pub fn evict(&mut self, num_tokens: u64, out: &mut Vec<i64>) -> Result<u64, Error> {
+        self.evict_from_device(num_tokens, out).map(|evicted| evicted.freed)
+    }
+
+    /// As [`evict`](Self::evict); what is on host too stays there.
+    pub(crate) fn evict_from_device(&mut self, num_tokens: u64, out: &mut Vec<i64>) -> Result<Evicted, Error> {
         self.order.settle(&self.tree)?;
         let before = out.len();
         let expected = num_tokens.min(self.sizes().evictable);
         Error::make_room(out, in_memory(expected) + self.tree.page, "freed slots")?;
-        let (mut freed, mut warm) = (0, 0);
-        while freed < num_tokens {
+        let (mut evicted, mut warm) = (Evicted::default(), 0);
+        while evicted.freed < num_tokens {
             if warm == 0 {
                 // A victim frees a page at least, so no more of them than this can still be needed.
-                warm = in_memory((num_tokens - freed) / self.tree.page as u64).clamp(1, WARM_AHEAD);
+                warm = in_memory((num_tokens - evicted.freed) / self.tree.page as u64).clamp(1, WARM_AHEAD);
                 self.tree.warm(self.order.upcoming().take(warm));
             }
             warm -= 1;
             let Some(id) = self.order.pop(&mut self.tree) else { break };
             let node = &self.tree.nodes[id];
             let units = self.to_units(node.pages);
-            self.record(Record::new(RecordKind::Evict, node.sequence, units, 0, node.content));
-            freed += units;
-            let parent = self.detach(id, out);
+            evicted.freed += units;
+            let parent = if node.residency.on_host() {
+                evicted.demoted += units;
+                self.demote(id, units, out)
+            } else {
+                self.record(Record::new(RecordKind::Evict, node.sequence, units, 0, node.content));
+                self.detach(id, out)
+            };
             self.order.changed(&self.tree, parent);
         }
-        debug_assert_eq!(freed, (out.len() - before) as u64);
-        self.record(Record::new(RecordKind::Evicted, 0, num_tokens, freed, 0));
-        Ok(freed)
+        debug_assert_eq!(evicted.freed, (out.len() - before) as u64);
+        self.record(Record::new(RecordKind::Evicted, 0, num_tokens, evicted.freed, 0));
+        Ok(evicted)
     }
 
     /// Drops all of a namespace; appends its slots to `out` and gives their number.
@@ -374,7 +396,12 @@ impl PrefixCache {
 
     /// Attaches a stored run as a new leaf.
     fn grow(&mut self, parent: Option<NodeId>, place: Place<'_>, run: Run) -> NodeId {
-        let node = self.tree.attach(parent, place, run);
+        let node = self.tree.attach(parent, place, run, Residency::DEVICE);
+        self.planted(node)
+    }
+
+    /// A leaf was attached.
+    fn planted(&mut self, node: NodeId) -> NodeId {
         self.tree.nodes[node].created = self.clock.tick();
         self.order.changed(&self.tree, self.tree.nodes[node].parent);
         if let Some(events) = &mut self.events {
@@ -444,7 +471,7 @@ impl PrefixCache {
             self.order.stamped(node, at);
             at = node.parent;
         }
-        self.order.changed(&self.tree, id);
+        self.path_changed(id);
     }
 
     /// Stamps a path as an insert does: priority and reach rise, and nodes below `resumed` gain a hit.
@@ -459,18 +486,28 @@ impl PrefixCache {
             node.access = self.clock.tick();
             node.priority = node.priority.max(priority);
             node.reach = node.reach.max(reach);
-            node.hits += u64::from(node.depth > resumed);
+            node.hits = node.hits.saturating_add(u32::from(node.depth > resumed));
             self.order.stamped(node, at);
             at = node.parent;
         }
+        self.path_changed(id);
+    }
+
+    /// Facts changed on the path that ends at a node: it, and the deepest one on the device, may be leaves of their tiers.
+    #[inline]
+    fn path_changed(&mut self, id: NodeId) {
         self.order.changed(&self.tree, id);
+        if self.tree.nodes[id].is_host_only() {
+            let on_device = self.tree.deepest_on_device(id);
+            self.order.changed(&self.tree, on_device);
+        }
     }
 
     fn hold(&mut self, node: NodeHandle, hold: Hold, kind: RecordKind) -> Result<u64, Error> {
         let id = self.tree.nodes.resolve(node)?;
         let receipt = self.holds.give(id, hold)?;
         self.tree.hold(id, hold);
-        self.order.changed(&self.tree, id);
+        self.path_changed(id);
         self.record_node(kind, id);
         Ok(receipt)
     }
@@ -479,7 +516,7 @@ impl PrefixCache {
         let id = self.holds.take(receipt, hold)?;
         let order = &mut self.order;
         self.tree.unhold(id, hold, |node, at| order.unheld(node, at));
-        self.order.changed(&self.tree, id);
+        self.path_changed(id);
         self.record_node(kind, id);
         Ok(())
     }
@@ -516,6 +553,15 @@ fn in_memory(units: u64) -> usize {
 
 fn namespace_word(namespace: &Namespace) -> u64 {
     if *namespace == Namespace::default() { 0 } else { namespace.hash() }
+}
+
+/// A node that is on host alone takes slots; a resume point below it has none for it.
+fn check_resumed_on_device(base: usize, on_device: usize) -> Result<(), Error> {
+    if base <= on_device {
+        return Ok(());
+    }
+    let what = format!("units {on_device} to {base} are on host only, and no slots are given for them");
+    Err(Error::ResumeMismatch { what })
 }
 
 fn check_slot_count(got: usize, min: usize, max: usize) -> Result<(), Error> {

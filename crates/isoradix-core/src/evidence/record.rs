@@ -48,6 +48,40 @@ pub enum RecordKind {
     Reset = 11,
     /// A new step began.
     Step = 12,
+    /// One victim that stays on host: `node`, `a` its units, `content` its tokens.
+    Demote = 13,
+    /// One victim on host alone: `node`, `a` its units, `content` its tokens.
+    EvictHost = 14,
+    /// `node` locked on host.
+    HostLock = 15,
+    /// `node` given back.
+    HostUnlock = 16,
+    /// An operation began: `node` the first subject's, `a` its ordinal, `b` pages, `content` kind and subjects.
+    Issue = 17,
+    /// An operation was not begun: `a` pages, `content` kind and reason.
+    Decline = 18,
+    /// An operation keeps what was agreed: `a` its ordinal, `b` pages, `content` tokens.
+    Commit = 19,
+    /// What an operation brought counts: `a` its ordinal, `b` pages, `content` tokens.
+    Deliver = 20,
+    /// An operation's first pages are the tree's: `a` its ordinal, `b` pages.
+    Settle = 21,
+    /// An operation is given up: `a` its ordinal, `b` pages kept.
+    Cancel = 22,
+    /// A given-up operation's pages are back: `a` its ordinal, `b` the first page.
+    Return = 23,
+    /// An operation is over: `a` its ordinal.
+    Over = 24,
+    /// A node came to host: `node`, `a` its units, `content` its tokens.
+    Backed = 25,
+    /// `node` loaded back with all above it: `a` units brought to the device.
+    LoadBack = 26,
+    /// A prefetch wished for: `node` its anchor, `a` units, `content` its tokens.
+    Prefetch = 27,
+    /// The ledger at the end of a step: `a` pages occupied, `b` capacity, `content` ordinals issued and retired.
+    Ledger = 28,
+    /// A node is in external storage: `node`, `a` its units.
+    Stored = 29,
 }
 
 impl RecordKind {
@@ -68,6 +102,23 @@ impl RecordKind {
             Self::RemoveNamespace => "remove_namespace",
             Self::Reset => "reset",
             Self::Step => "step",
+            Self::Demote => "demote",
+            Self::EvictHost => "evict_host",
+            Self::HostLock => "host_lock",
+            Self::HostUnlock => "host_unlock",
+            Self::Issue => "issue",
+            Self::Decline => "decline",
+            Self::Commit => "commit",
+            Self::Deliver => "deliver",
+            Self::Settle => "settle",
+            Self::Cancel => "cancel",
+            Self::Return => "return",
+            Self::Over => "over",
+            Self::Backed => "backed",
+            Self::LoadBack => "load_back",
+            Self::Prefetch => "prefetch",
+            Self::Ledger => "ledger",
+            Self::Stored => "stored",
         }
     }
 }

@@ -17,13 +17,24 @@
 //!                                                      finished(k)       abort, the others
 //! ```
 //!
-//! | a page is | owned by | returned by |
-//! |---|---|---|
-//! | free | the pool | |
-//! | aside | nobody: this rank lacks the memory behind it | `restore` |
-//! | reserved or committed | the operation | `abort`, at once |
-//! | draining | the copy that may still touch it | `abort`, after the agreed watermark has passed the operation |
-//! | settled | the tree | `release` |
+//! A grant that is smaller than this rank's reservation leaves pages over. In the ledger they are free at once, on all ranks alike.
+//! On this rank they stay with the operation as its *surplus*, since its copy may have run ahead into them:
+//!
+//! ```text
+//!    reserved ---- commit(g) ----> the first g: committed, counted
+//!                        `-------> the others: surplus, not counted ---- settle, settle_part, abort ----> free
+//! ```
+//!
+//! | a page is | owned by | counted | returned by |
+//! |---|---|---|---|
+//! | free | the pool | no | |
+//! | aside | nobody: this rank lacks the memory behind it | no | `restore` |
+//! | reserved or committed | the operation | yes | `abort`, at once; of what is not kept, `settle_part` |
+//! | surplus | the copy of this rank that may still touch it | no | `settle`, `settle_part` or `abort`, with which the operation ends |
+//! | draining | the copy that may still touch it | yes | `abort`, after the agreed watermark has passed the operation |
+//! | settled | the tree | yes | `release` |
+//!
+//! A draining operation's surplus drains with it: no `abort` comes before the watermark.
 //!
 //! Costs: O(1) a page, and O(log operations) a call, where an operation counts while it holds pages.
 

@@ -6,9 +6,10 @@
 use super::error::HostError;
 use super::ledger::{Entry, Ledger, Stage};
 use crate::ordinal::Ordinal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Owner word of a page that is free or aside. Any other is an ordinal, shifted left by one, and the bit [`SETTLED`].
+/// Owner word of a page that is free or aside. Any other is an ordinal, shifted left by one, and the bit [`SETTLED`]. Surplus is the
+/// operation's like its other pages: only the ledger no longer counts it.
 const FREE: u64 = u64::MAX;
 /// Set in the owner word of a page that its operation has handed to the tree.
 const SETTLED: u64 = 1;
@@ -17,8 +18,10 @@ const SETTLED: u64 = 1;
 #[derive(Debug, Clone)]
 #[cfg_attr(test, derive(PartialEq, Eq))]
 struct Held {
-    /// The operation's own.
-    open: Vec<u32>,
+    /// The operation's own: those that it was granted, or has reserved if there is no grant yet; and behind them its surplus.
+    own: Vec<u32>,
+    /// How many of them are no surplus.
+    open: usize,
     /// The tree's; those that it has released since are no longer marked as this operation's.
     kept: Vec<u32>,
 }
@@ -50,33 +53,46 @@ impl Pages {
     /// Takes up to `most` pages for the operation; how many it got.
     pub(super) fn reserve(&mut self, k: Ordinal, most: u32) -> u32 {
         let left = self.free.len().saturating_sub(most as usize);
-        let open: Vec<u32> = self.free.drain(left..).rev().collect();
-        for &page in &open {
+        let own: Vec<u32> = self.free.drain(left..).rev().collect();
+        for &page in &own {
             self.owner[page as usize] = k.0 << 1;
         }
-        let got = narrow(open.len());
-        self.held.insert(k, Held { open, kept: Vec::new() });
-        got
+        let open = own.len();
+        self.held.insert(k, Held { own, open, kept: Vec::new() });
+        narrow(open)
     }
 
     /// How many pages the operation has reserved here, `None` if it has not reserved.
     pub(super) fn reserved(&self, k: Ordinal) -> Option<u32> {
-        Some(narrow(self.held.get(&k)?.open.len()))
+        Some(narrow(self.held.get(&k)?.open))
     }
 
-    /// The operation's own pages, in the order of its tokens.
+    /// The operation's own pages but for its surplus, in the order of its tokens.
     pub(super) fn open(&self, k: Ordinal) -> &[u32] {
-        self.held.get(&k).map_or(&[], |held| &held.open)
+        self.held.get(&k).map_or(&[], |held| &held.own[..held.open])
     }
 
-    /// The operation keeps its first pages, and the others come back.
-    pub(super) fn shrink(&mut self, k: Ordinal, keep: u32) {
+    /// The pages that a grant has left over: they count for nothing, and this rank's copy may still touch them.
+    pub(super) fn surplus(&self, k: Ordinal) -> &[u32] {
+        self.held.get(&k).map_or(&[], |held| &held.own[held.open..])
+    }
+
+    /// The operation is granted its first pages; the others are surplus from now on, and stay where they are.
+    pub(super) fn grant(&mut self, k: Ordinal, granted: u32) {
+        if let Some(held) = self.held.get_mut(&k) {
+            held.open = granted as usize;
+        }
+    }
+
+    /// No copy touches the operation's own pages any more: all of them are free, the surplus among them.
+    pub(super) fn give_back(&mut self, k: Ordinal) {
         let Some(held) = self.held.get_mut(&k) else { return };
-        for page in held.open.drain(keep as usize..).rev() {
+        held.open = 0;
+        for page in held.own.drain(..).rev() {
             self.owner[page as usize] = FREE;
             self.free.push(page);
         }
-        if held.open.is_empty() && held.kept.is_empty() {
+        if held.kept.is_empty() {
             self.held.remove(&k);
         }
     }
@@ -84,8 +100,9 @@ impl Pages {
     /// The first of the operation's pages become the tree's.
     pub(super) fn settle(&mut self, k: Ordinal, keep: u32) {
         let Some(held) = self.held.get_mut(&k) else { return };
-        let rest = held.open.split_off(keep as usize);
-        held.kept = std::mem::replace(&mut held.open, rest);
+        let rest = held.own.split_off(keep as usize);
+        held.kept = std::mem::replace(&mut held.own, rest);
+        held.open -= keep as usize;
         for &page in &held.kept {
             self.owner[page as usize] |= SETTLED;
         }
@@ -112,6 +129,12 @@ impl Pages {
     pub(super) fn kept(&self, k: Ordinal) -> Vec<u32> {
         let kept = self.held.get(&k).map_or(&[][..], |held| &held.kept);
         kept.iter().copied().filter(|&page| self.owner[page as usize] == k.0 << 1 | SETTLED).collect()
+    }
+
+    /// All pages that are the tree's.
+    pub(super) fn settled(&self) -> BTreeSet<u32> {
+        let settled = |owner: &u64| *owner != FREE && *owner & SETTLED != 0;
+        (0..).zip(&self.owner).filter(|(_, owner)| settled(owner)).map(|(page, _)| page).collect()
     }
 
     /// The operation has ended and holds no page.
@@ -171,7 +194,7 @@ impl Pages {
             claims.claim(page, FREE)?;
         }
         for (&k, held) in &self.held {
-            held.open.iter().try_for_each(|&page| claims.claim(page, k.0 << 1))?;
+            held.own.iter().try_for_each(|&page| claims.claim(page, k.0 << 1))?;
             self.kept(k).into_iter().try_for_each(|page| claims.claim(page, k.0 << 1 | SETTLED))?;
             if ledger.stage(k).is_none() {
                 return Err(format!("operation {k} holds pages and has ended"));
@@ -184,14 +207,18 @@ impl Pages {
     }
 
     fn check_entry(&self, k: Ordinal, entry: Entry) -> Result<(), String> {
-        let (open, kept) = (self.open(k).len(), self.kept(k).len());
+        let (open, surplus, kept) = (self.open(k).len(), self.surplus(k).len(), self.kept(k).len());
         let exact = matches!(entry.stage, Stage::Committed | Stage::Settled);
         let open_fits = if exact { open == entry.open as usize } else { open <= entry.open as usize };
-        if open_fits && kept == entry.kept as usize {
+        // There is none before the grant, and none once no copy can touch it.
+        let surplus_fits = surplus == 0 || !matches!(entry.stage, Stage::Asked | Stage::Settled);
+        if open_fits && surplus_fits && kept == entry.kept as usize {
             return Ok(());
         }
         let Entry { stage, open: most, kept: due } = entry;
-        Err(format!("operation {k} is {stage} with {open} of {most} open pages and {kept} of {due} kept ones"))
+        Err(format!(
+            "operation {k} is {stage} with {open} of {most} open pages, {surplus} of surplus and {kept} of {due} kept ones"
+        ))
     }
 }
 

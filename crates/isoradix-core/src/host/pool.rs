@@ -5,6 +5,7 @@ use super::ledger::{Ledger, Stage};
 use super::pages::Pages;
 use crate::ordinal::Ordinal;
 use crate::provenance::{Agreed, PerRank};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Where a pool's grants come from.
@@ -97,7 +98,10 @@ impl HostPool {
         Ok(PerRank::observe(self.pages.reserve(k, asked.min(most.into_ballot()))))
     }
 
-    /// Keeps the first `granted` of the reserved pages and returns the others.
+    /// Keeps the first `granted` of the reserved pages. Logically the others are free at once.
+    ///
+    /// Physically they are the operation's *surplus* until it settles or is aborted: this rank's copy may have run ahead into them,
+    /// so nobody else gets them. Until then a rank may come short although the ledger has room; that is what votes are for.
     ///
     /// # Errors
     /// If the operation has no reservation, or a smaller one, on this rank; if it is committed already; if nothing is
@@ -112,40 +116,44 @@ impl HostPool {
             return Err(HostError::AboveReservation { operation: k, granted, reserved });
         }
         self.ledger.commit(k, granted);
-        self.pages.shrink(k, granted);
+        self.pages.grant(k, granted);
         Ok(Committed { pages: self.pages.open(k), short_by: asked - granted })
     }
 
-    /// The operation's own pages on this rank, in the order of its tokens: what its copies read or write. Physical.
+    /// The operation's own pages on this rank, in the order of its tokens: what its copies read or write. Before the grant, all that
+    /// are reserved; after it, those that were granted. Physical.
     #[must_use]
     pub fn pages(&self, k: Ordinal) -> &[u32] {
         self.pages.open(k)
     }
 
-    /// Hands the operation's pages to the tree, which releases them one day.
+    /// What the grant has left over on this rank and is not free yet. Physical, and its length too.
+    #[cfg(test)]
+    pub(super) fn surplus(&self, k: Ordinal) -> &[u32] {
+        self.pages.surplus(k)
+    }
+
+    /// Hands the operation's pages to the tree, which releases them one day. No copy touches any: the surplus is free.
     ///
     /// # Errors
     /// If the operation is not committed.
     pub fn settle(&mut self, k: Ordinal) -> Result<(), HostError> {
         let granted = self.ledger.entry(k, &[Stage::Committed], "settle")?.open;
-        self.ledger.settle(k, granted);
-        self.pages.settle(k, granted);
+        self.end_with(k, granted);
         Ok(())
     }
 
-    /// Hands the first `keep` pages to the tree and returns the others, which no copy touches.
+    /// Hands the first `keep` pages to the tree and returns the others, surplus included, which no copy touches.
     ///
     /// # Errors
     /// If the operation is not committed, or was granted less.
     pub fn settle_part(&mut self, k: Ordinal, keep: Agreed<u32>) -> Result<(), HostError> {
         let keep = self.part(k, keep, "settle")?;
-        self.ledger.settle(k, keep);
-        self.pages.settle(k, keep);
-        self.pages.shrink(k, 0);
+        self.end_with(k, keep);
         Ok(())
     }
 
-    /// The operation is given up while a copy may touch its pages: they stay occupied.
+    /// The operation is given up while a copy may touch its pages: they stay occupied, and its surplus stays with it.
     ///
     /// # Errors
     /// If the operation holds no pages of its own, or drains already.
@@ -178,13 +186,13 @@ impl HostPool {
         Ok(())
     }
 
-    /// Returns all of the operation's own pages.
+    /// Returns all of the operation's own pages, surplus included. If it has not drained, no copy has begun.
     ///
     /// # Errors
     /// If the operation holds none, or drains and has not finished.
     pub fn abort(&mut self, k: Ordinal) -> Result<(), HostError> {
         let entry = self.ledger.entry(k, &[Stage::Asked, Stage::Committed, Stage::Finished], "abort")?;
-        self.pages.shrink(k, 0);
+        self.pages.give_back(k);
         if self.ledger.abort(k, entry) {
             self.pages.forget(k);
         }
@@ -267,6 +275,18 @@ impl HostPool {
             return Err(HostError::Invariant { what });
         }
         self.pages.check(&self.ledger).map_err(|what| HostError::Invariant { what })
+    }
+
+    /// The operation ends, and the tree keeps its first pages.
+    fn end_with(&mut self, k: Ordinal, keep: u32) {
+        self.ledger.settle(k, keep);
+        self.pages.settle(k, keep);
+        self.pages.give_back(k);
+    }
+
+    /// All pages that are the tree's on this rank, for checks. Physical.
+    pub(crate) fn settled_pages(&self) -> BTreeSet<u32> {
+        self.pages.settled()
     }
 
     /// The part of a committed operation's pages that is kept.

@@ -11,8 +11,8 @@ use crate::ordinal::Ordinal;
 pub enum Action {
     /// Keep exactly the first pages of the reservation, for the first subjects, and return the rest: `commit`.
     ///
-    /// Logically the rest is free at once. Physically, this rank's own copy may have run ahead into it: a page may go back to
-    /// the free list only once that copy is off it.
+    /// Logically the rest is free at once. Physically it stays the operation's until `settle_part`, or `abort` after `finished`:
+    /// this rank's own copy may have run ahead into it. The pool sees to both.
     Commit {
         /// Which.
         operation: Ordinal,

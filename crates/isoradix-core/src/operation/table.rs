@@ -7,7 +7,7 @@ use super::kind::{Kind, Pools, Subject};
 use super::live::{Fact, Life, Operation};
 use super::state::{Event, State};
 use crate::ordinal::Ordinal;
-use crate::protocol::{FIFOS, SLOT_WORDS, SlotField};
+use crate::protocol::{FIFOS, ProtocolError, SLOT_WORDS, SlotField, Window};
 use crate::provenance::Agreed;
 use std::collections::VecDeque;
 
@@ -18,10 +18,9 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationTable {
     rank: u32,
-    window: u32,
+    /// Its base is the ordinal of the first entry: operations below it are retired on all ranks.
+    window: Window,
     pools: Pools,
-    /// Ordinal of the first entry: operations below it are retired on all ranks.
-    base: u64,
     /// Leading operations that are terminal here.
     retired: u64,
     entries: VecDeque<Operation>,
@@ -37,10 +36,13 @@ pub(super) struct Snapshot {
 }
 
 impl OperationTable {
-    /// An empty table, for a window of `window` operations.
-    #[must_use]
-    pub fn new(rank: u32, window: u32, pools: Pools) -> Self {
-        Self { rank, window, pools, base: 0, retired: 0, entries: VecDeque::new(), finished: [0; FIFOS] }
+    /// An empty table, for a window of `width` operations, as wide as the [`Board`](crate::protocol::Board)'s.
+    ///
+    /// # Errors
+    /// If the width is out of range.
+    pub fn new(rank: u32, width: u32, pools: Pools) -> Result<Self, ProtocolError> {
+        let window = Window::new(width)?;
+        Ok(Self { rank, window, pools, retired: 0, entries: VecDeque::new(), finished: [0; FIFOS] })
     }
 
     /// Issues an operation about one thing. A prefetch takes whatever part of its pages is granted.
@@ -77,8 +79,8 @@ impl OperationTable {
     fn admit(&mut self, kind: Kind, subjects: &[Subject], pages_min: u32) -> Result<Ordinal, Declined> {
         let next = Ordinal(self.issued());
         let operation = Operation::new(next, kind, self.pools, subjects, pages_min)?;
-        if self.entries.len() >= self.window as usize {
-            return Err(Declined::WindowFull { next, base: self.base, window: self.window });
+        if !self.window.contains(next) {
+            return Err(Declined::WindowFull { next, base: self.base(), window: self.window() });
         }
         self.entries.push_back(operation);
         Ok(next)
@@ -193,22 +195,20 @@ impl OperationTable {
     /// If the base would go back, or past what is retired here.
     pub fn slide(&mut self, base: Agreed<u64>) -> Result<(), OperationError> {
         let (rank, base) = (self.rank, base.get());
-        if base < self.base {
-            let (what, before, now) = ("retired", self.base.cast_signed(), base.cast_signed());
-            return Err(OperationError::Backwards { rank, operation: None, what, before, now });
-        }
         if base > self.retired {
             return Err(OperationError::Ahead { rank, what: "retired", agreed: base, own: self.retired });
         }
-        self.entries.drain(..self.place(base));
-        self.base = base;
+        let (what, before, now) = ("retired", self.base().cast_signed(), base.cast_signed());
+        let leaving = ..self.place(base);
+        self.window.slide(base).map_err(|_| OperationError::Backwards { rank, operation: None, what, before, now })?;
+        self.entries.drain(leaving);
         Ok(())
     }
 
     /// Operations issued so far; the next one's ordinal.
     #[must_use]
     pub fn issued(&self) -> u64 {
-        self.base + self.entries.len() as u64
+        self.base() + self.entries.len() as u64
     }
 
     /// Leading operations that are terminal here: what this rank votes.
@@ -220,13 +220,13 @@ impl OperationTable {
     /// Leading operations that are retired on all ranks, as of the last applied frame.
     #[must_use]
     pub fn base(&self) -> u64 {
-        self.base
+        self.window.base()
     }
 
     /// Operations that may be open above the base.
     #[must_use]
     pub fn window(&self) -> u32 {
-        self.window
+        self.window.width()
     }
 
     /// The agreed watermark of a FIFO.
@@ -238,7 +238,7 @@ impl OperationTable {
     /// The operation, unless it is retired on all ranks or not issued.
     #[must_use]
     pub fn operation(&self, operation: Ordinal) -> Option<&Operation> {
-        self.entries.get(usize::try_from(operation.0.checked_sub(self.base)?).ok()?)
+        self.entries.get(usize::try_from(operation.0.checked_sub(self.base())?).ok()?)
     }
 
     /// The operations in the window, oldest first; terminal ones among them wait for their turn to retire.
@@ -258,14 +258,14 @@ impl OperationTable {
     /// The broken invariant, in words.
     pub fn check(&self) -> Result<(), String> {
         let terminal = |entry: &&Operation| entry.state().is_terminal();
-        let leading = self.base + self.iter().take_while(terminal).count() as u64;
+        let leading = self.base() + self.iter().take_while(terminal).count() as u64;
         if self.retired != leading {
             return Err(format!("retired is {}, {leading} leading operations are terminal", self.retired));
         }
-        if self.entries.len() > self.window as usize {
-            return Err(format!("{} operations in a window of {}", self.entries.len(), self.window));
+        if self.issued() > self.window.end() {
+            return Err(format!("{} operations in a window of {}", self.entries.len(), self.window()));
         }
-        for (ordinal, entry) in (self.base..).zip(&self.entries) {
+        for (ordinal, entry) in (self.base()..).zip(&self.entries) {
             let passed = ordinal < self.finished(entry.kind());
             if entry.ordinal().0 != ordinal {
                 return Err(format!("operation {} stands in the place of {ordinal}", entry.ordinal()));
@@ -303,7 +303,7 @@ impl OperationTable {
     }
 
     fn place(&self, ordinal: u64) -> usize {
-        usize::try_from(ordinal.saturating_sub(self.base)).unwrap_or(usize::MAX).min(self.entries.len())
+        usize::try_from(ordinal.saturating_sub(self.base())).unwrap_or(usize::MAX).min(self.entries.len())
     }
 
     /// The entry; `None` if it is retired on all ranks.
@@ -312,7 +312,7 @@ impl OperationTable {
         if operation.0 >= issued {
             return Err(OperationError::NotIssued { rank, operation, said, issued });
         }
-        let place = operation.0.checked_sub(self.base).and_then(|place| usize::try_from(place).ok());
+        let place = operation.0.checked_sub(self.base()).and_then(|place| usize::try_from(place).ok());
         Ok(place.and_then(|place| self.entries.get_mut(place)))
     }
 

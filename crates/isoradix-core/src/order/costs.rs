@@ -4,8 +4,9 @@ use super::{Eviction, Order};
 use crate::clock::LogicalClock;
 use crate::ints::{Ints, Part};
 use crate::namespace::Namespace;
-use crate::node::NodeId;
-use crate::tree::{Hold, Place, Tree};
+use crate::node::{Hold, NodeId};
+use crate::residency::Residency;
+use crate::tree::{Place, Tree};
 
 const FEW: u32 = 1_000;
 const MANY: u32 = 41_000;
@@ -33,7 +34,7 @@ impl Forest {
         let part = Part { values: Ints::U32(&one), offset: 0 };
         let run = self.tree.store(part, part).expect("room");
         let place = Place { namespace: &Namespace::default(), first_token: None };
-        let id = self.tree.attach(None, place, run);
+        let id = self.tree.attach(None, place, run, Residency::DEVICE);
         let node = &mut self.tree.nodes[id];
         (node.created, node.access, node.hits, node.priority) = (clock.tick(), clock.tick(), 1, 0);
         self.order.stamped(node, id);
@@ -64,7 +65,7 @@ impl Forest {
     fn cost(&self) -> u64 {
         match &self.order {
             Order::Lru(order) => order.visited,
-            Order::Keyed(order) => order.heap.moves,
+            Order::Keyed(order) => order.moves(),
         }
     }
 

@@ -103,6 +103,11 @@ impl KeyHeap {
 
     /// Whether no id is ranked.
     #[inline]
+    /// All ids, in no particular order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.entries.iter().map(|entry| entry.id)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

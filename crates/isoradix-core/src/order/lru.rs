@@ -8,6 +8,8 @@
 //! a held node at most once for each hold and each stamp. It was the oldest then, and everything stamped since is younger, so
 //! a parked node that is released is older than the whole list: it waits in a small heap by stamp, which is emptied first.
 //! To release one is O(log released). Each parking is paid for by the hold, or the stamp while held, that went before it.
+//!
+//! All that is about nodes on the device. Leaves on host alone are ranked by their stamps in a heap.
 
 use super::key_heap::KeyHeap;
 use super::recency_list::RecencyList;
@@ -19,6 +21,8 @@ pub(crate) struct LruOrder {
     list: RecencyList,
     /// Parked once, released since, not stamped since.
     pub(super) released: KeyHeap,
+    /// Evictable leaves on host alone, by stamp.
+    host: KeyHeap,
     /// Nodes that `pop` looked at, for tests of what an eviction costs.
     #[cfg(test)]
     pub(super) visited: u64,
@@ -29,6 +33,7 @@ impl LruOrder {
         Self {
             list: RecencyList::new(),
             released: KeyHeap::new(),
+            host: KeyHeap::new(),
             #[cfg(test)]
             visited: 0,
         }
@@ -36,6 +41,9 @@ impl LruOrder {
 
     #[inline]
     pub(crate) fn stamped(&mut self, node: &mut Node, id: NodeId) {
+        if !node.residency.on_device() {
+            return;
+        }
         node.parked = false;
         if !self.released.is_empty() {
             self.released.remove(id);
@@ -51,7 +59,29 @@ impl LruOrder {
         }
     }
 
+    /// Facts of a node changed: only leaves on host alone are ranked by facts.
+    #[inline]
+    pub(crate) fn changed(&mut self, tree: &Tree, id: NodeId) {
+        let node = &tree.nodes[id];
+        if node.is_evictable_host_leaf() {
+            let key = (node.access.seq, 0);
+            if self.host.contains(id) {
+                self.host.update(id, key);
+            } else {
+                self.host.insert(id, key, node.sequence);
+            }
+        } else if !self.host.is_empty() {
+            self.host.remove(id);
+        }
+    }
+
+    /// The next victim among the nodes on host alone.
+    pub(crate) fn pop_host(&mut self) -> Option<NodeId> {
+        self.host.pop()
+    }
+
     pub(crate) fn forget(&mut self, id: NodeId) {
+        self.host.remove(id);
         self.released.remove(id);
         self.list.remove(id);
     }
@@ -66,7 +96,7 @@ impl LruOrder {
             }
             let node = &mut tree.nodes[id];
             if !node.is_held() {
-                debug_assert_eq!(node.children, 0, "the oldest node that is not held is a leaf");
+                debug_assert_eq!(node.device_children, 0, "the oldest node that is not held is a leaf");
                 return Some(id);
             }
             node.parked = true;
@@ -91,15 +121,17 @@ impl LruOrder {
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.released.clear();
+        self.host.clear();
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.list.memory_bytes() + self.released.memory_bytes()
+        self.list.memory_bytes() + self.released.memory_bytes() + self.host.memory_bytes()
     }
 
     pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
         self.list.check().map_err(|what| Error::invariant(what, vec![]))?;
         self.released.check().map_err(|what| Error::invariant(what, vec![]))?;
+        self.host.check().map_err(|what| Error::invariant(what, vec![]))?;
         let mut last = self.youngest_released(tree);
         for id in self.list.iter() {
             let node = &tree.nodes[id];
@@ -111,8 +143,14 @@ impl LruOrder {
         for id in tree.walk(ROOT) {
             let node = &tree.nodes[id];
             let places = [self.list.contains(id), self.released.contains(id), node.parked];
-            if places.into_iter().filter(|here| *here).count() != 1 {
-                let what = format!("a node is in the LRU list, released or parked: {places:?}, exactly one is right");
+            if places.into_iter().filter(|here| *here).count() != usize::from(node.residency.on_device()) {
+                let what = format!(
+                    "a node is in the LRU list, released or parked: {places:?}, exactly one is right for one on the device"
+                );
+                return Err(Error::invariant(what, vec![node.sequence]));
+            }
+            if self.host.contains(id) != node.is_evictable_host_leaf() {
+                let what = "the heap of host leaves does not hold exactly those that may go";
                 return Err(Error::invariant(what, vec![node.sequence]));
             }
             if node.parked && !node.is_held() {

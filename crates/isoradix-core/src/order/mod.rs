@@ -99,8 +99,9 @@ impl Order {
     /// Facts of a node changed that may rank it: stamp, hits, priority, length, holds or children.
     #[inline]
     pub(crate) fn changed(&mut self, tree: &Tree, id: NodeId) {
-        if let Self::Keyed(order) = self {
-            order.changed(tree, id);
+        match self {
+            Self::Lru(order) => order.changed(tree, id),
+            Self::Keyed(order) => order.changed(tree, id),
         }
     }
 
@@ -120,7 +121,26 @@ impl Order {
         }
     }
 
-    /// Takes the next victim out of the order.
+    /// Nodes on the device by their last touch, the oldest first. Under LRU that costs what is taken of it, under other
+    /// policies the size of the tree.
+    pub(crate) fn oldest<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = NodeId> + 'a {
+        let mut first: Vec<NodeId> = match self {
+            Self::Lru(order) => order.released.ids().collect(),
+            Self::Keyed(_) => tree.walk(ROOT).filter(|id| tree.nodes[*id].residency.on_device()).collect(),
+        };
+        first.sort_unstable_by_key(|id| tree.nodes[*id].access.seq);
+        first.into_iter().chain(self.upcoming())
+    }
+
+    /// Takes the next victim among the nodes on host alone out of the order.
+    pub(crate) fn pop_host(&mut self) -> Option<NodeId> {
+        match self {
+            Self::Lru(order) => order.pop_host(),
+            Self::Keyed(order) => order.pop_host(),
+        }
+    }
+
+    /// Takes the next victim on the device out of the order.
     #[inline]
     pub(crate) fn pop(&mut self, tree: &mut Tree) -> Option<NodeId> {
         match self {

@@ -123,6 +123,15 @@ impl AppliedFrame {
     pub fn stops(&self) -> bool {
         self.frame.stops()
     }
+
+    /// A number that the operation table computed from this very frame, such as the pages of a share: agreed as well, since the table
+    /// reads agreed and logical values alone, and every rank computes the same at the same step.
+    ///
+    /// Only for what carries out the [`Action`](crate::operation::Action)s of this frame, in the step that applies it, and only for
+    /// numbers that stand in them. The compiler cannot see to that: a per-rank number given here would be an agreed one.
+    pub(crate) fn decided<T>(&self, value: T) -> Agreed<T> {
+        Agreed::mint(&self.proof, value)
+    }
 }
 
 /// A vote in an applied frame.

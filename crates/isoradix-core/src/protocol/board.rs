@@ -4,6 +4,7 @@ use super::ballot::{BallotRing, Kept};
 use super::digests::DigestRing;
 use super::error::ProtocolError;
 use super::layout::{self, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
+use super::watermarks::Watermarks;
 use super::window::Window;
 use crate::ordinal::Ordinal;
 use crate::provenance::PerRank;
@@ -26,7 +27,7 @@ pub enum Posted {
 /// What one rank knows, in the form in which it votes.
 ///
 /// I/O threads post per-rank facts; the scheduler posts what it issued and applied; the ballot filler is the only reader. What is
-/// posted never goes back. The success of an operation must be posted before the watermark that covers it.
+/// posted never goes back. The success of an operation must be posted before the watermark that covers it: [`Board::ended`] does.
 ///
 /// The slot of operation `k` is `k % W`. It is free for `k + W` when `k` is retired on every rank, which is when the admission
 /// window lets `k + W` in.
@@ -36,7 +37,7 @@ pub struct Board {
     issued: u64,
     /// `SLOT_WORDS` words an operation, in the order of `k % W`.
     slots: Box<[i64]>,
-    finished: [i64; layout::FIFOS],
+    watermarks: Watermarks,
     backable: i64,
     running: bool,
     stopping: bool,
@@ -57,7 +58,7 @@ impl Board {
             admission: Window::new(width)?,
             issued: 0,
             slots: vec![UNKNOWN; SLOT_WORDS * width as usize].into(),
-            finished: [0; layout::FIFOS],
+            watermarks: Watermarks::default(),
             backable: UNKNOWN,
             running: true,
             stopping: false,
@@ -151,24 +152,42 @@ impl Board {
         Ok(())
     }
 
-    /// Every operation of a FIFO below `ordinal` has finished here. The largest post stands.
+    /// An operation joins a FIFO of this rank, right after it is issued and whether or not this rank will copy anything for it. Its
+    /// FIFO's watermark stays at it until [`finish`](Self::finish); until then none of the FIFOs passes an operation that is in none.
     ///
     /// # Errors
-    /// If there is no such FIFO.
-    pub fn post_finished(&mut self, fifo: usize, below: PerRank<u64>) -> Result<(), ProtocolError> {
-        let below = layout::counter(below.into_ballot());
-        let watermark = self.fifo(fifo)?;
-        *watermark = below.max(*watermark);
-        Ok(())
+    /// If there is no such FIFO, the operation is not issued here, or it is not the next one to be enqueued.
+    pub fn enqueue(&mut self, fifo: usize, k: Ordinal) -> Result<(), ProtocolError> {
+        self.watermarks.enqueue(fifo, k, self.issued)
     }
 
-    /// This rank has no such FIFO.
+    /// This rank's copy of an operation touches no page any more, or never will. In any order inside a FIFO: its watermark becomes the
+    /// smallest ordinal that is enqueued and not finished, or the number of operations issued if there is none.
+    ///
+    /// Whatever this rank has to say about the operation's end is posted before.
+    ///
+    /// # Errors
+    /// If the operation was never enqueued here, or has finished already.
+    pub fn finish(&mut self, k: Ordinal) -> Result<(), ProtocolError> {
+        self.watermarks.finish(k)
+    }
+
+    /// This rank's copy of an operation is over, well or badly: [`post_ready`](Self::post_ready), then [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// As for `finish`; then nothing is posted.
+    pub fn ended(&mut self, k: Ordinal, succeeded: PerRank<bool>) -> Result<(), ProtocolError> {
+        self.watermarks.check_open(k)?;
+        self.post_ready(k, succeeded)?;
+        self.finish(k)
+    }
+
+    /// This rank has no such FIFO. Operations are enqueued in it all the same, here as everywhere.
     ///
     /// # Errors
     /// If nobody has.
     pub fn abstain_finished(&mut self, fifo: usize) -> Result<(), ProtocolError> {
-        *self.fifo(fifo)? = NO_STAKE;
-        Ok(())
+        self.watermarks.abstain(fifo)
     }
 
     /// Posts the host pages that this rank could back in all. The last post stands.
@@ -240,7 +259,7 @@ impl Board {
         out[layout::BACKABLE] = self.backable;
         out[layout::RUNNING] = self.running.into();
         out[layout::STOPPING] = self.stopping.into();
-        out[layout::FINISHED..layout::FINISHED + layout::FIFOS].copy_from_slice(&self.finished);
+        out[layout::FINISHED..layout::FINISHED + layout::FIFOS].copy_from_slice(&self.watermarks.words());
     }
 
     /// Slots of `base ..`: this rank's, up to what it issued, and -1 above.
@@ -280,12 +299,6 @@ impl Board {
     fn slot(&mut self, k: Ordinal) -> &mut [i64] {
         let at = words(k.0 % u64::from(self.admission.width()));
         &mut self.slots[at..at + SLOT_WORDS]
-    }
-
-    fn fifo(&mut self, fifo: usize) -> Result<&mut i64, ProtocolError> {
-        let hint = "one FIFO a kind of operation";
-        ProtocolError::in_range("fifo", fifo as u64, 0, layout::FIFOS as u64 - 1, hint)?;
-        Ok(&mut self.finished[fifo])
     }
 }
 
@@ -376,9 +389,6 @@ mod tests {
         assert_eq!(posted(SlotField::Progress, [5, 9, 1]), 9);
         assert_eq!(posted(SlotField::Ready, [1, 0, 0]), 1, "a failure after readiness is not taken back");
         assert_eq!(posted(SlotField::Ready, [0, 1, 1]), 1);
-        board.post_finished(2, PerRank::observe(8)).unwrap();
-        board.post_finished(2, PerRank::observe(6)).unwrap();
-        assert_eq!(filled(&mut board, 0)[layout::FINISHED + 2], 8);
     }
 
     #[test]
@@ -387,6 +397,47 @@ mod tests {
         board.post_ready(k(0), PerRank::observe(false)).unwrap();
         board.post_ready(k(0), PerRank::observe(true)).unwrap();
         assert_eq!(slot(&filled(&mut board, 0), 0)[SlotField::Ready as usize], 0);
+    }
+
+    #[test]
+    fn watermarks_are_voted_as_of_the_fill() {
+        let mut board = board(3);
+        let finished =
+            |board: &mut Board| filled(board, 0)[layout::FINISHED..layout::FINISHED + layout::FIFOS].to_vec();
+        assert_eq!(finished(&mut board), [0; 4], "nothing is in a FIFO yet");
+        for (ordinal, fifo) in [(0, 2), (1, 0), (2, 2)] {
+            board.enqueue(fifo, k(ordinal)).unwrap();
+        }
+        assert_eq!(finished(&mut board), [1, 3, 0, 3]);
+        board.finish(k(2)).unwrap();
+        assert_eq!(finished(&mut board), [1, 3, 0, 3]);
+        board.finish(k(0)).unwrap();
+        assert_eq!(finished(&mut board), [1, 3, 3, 3]);
+        board.issue(k(3)).unwrap();
+        assert_eq!(finished(&mut board), [1, 3, 3, 3], "3 is issued, and its FIFO not known");
+        board.enqueue(0, k(3)).unwrap();
+        assert_eq!(finished(&mut board), [1, 4, 4, 4]);
+        board.abstain_finished(0).unwrap();
+        assert_eq!(finished(&mut board), [NO_STAKE, 4, 4, 4]);
+        assert_eq!(board.enqueue(0, k(4)).unwrap_err(), ProtocolError::NotIssued { operation: k(4), issued: 4 });
+    }
+
+    #[test]
+    fn an_operation_that_ended_is_ready_and_finished_in_one_ballot() {
+        let mut board = board(2);
+        board.enqueue(1, k(0)).unwrap();
+        let refused = board.ended(k(1), PerRank::observe(true)).unwrap_err();
+        assert_eq!(refused, ProtocolError::NotOpen { operation: k(1), enqueued: 1 });
+        let ready = |board: &mut Board, at| slot(&filled(board, 0), at)[SlotField::Ready as usize];
+        assert_eq!(ready(&mut board, 1), -1, "a refused call posts nothing");
+        board.ended(k(0), PerRank::observe(false)).unwrap();
+        assert_eq!((ready(&mut board, 0), filled(&mut board, 0)[layout::FINISHED + 1]), (0, 1));
+        assert!(board.ended(k(0), PerRank::observe(true)).is_err());
+        assert_eq!(ready(&mut board, 0), 0);
+        board.enqueue(1, k(1)).unwrap();
+        board.terminal(k(1)).unwrap();
+        board.ended(k(1), PerRank::observe(true)).unwrap();
+        assert_eq!(filled(&mut board, 0)[layout::FINISHED + 1], 2, "over everywhere before it was off the pages here");
     }
 
     #[test]

@@ -345,6 +345,13 @@ pub enum ProtocolError {
         /// Operations issued so far.
         issued: u64,
     },
+    /// An operation is to finish that is in no FIFO of this rank: it never was, or has finished already.
+    NotOpen {
+        /// The operation.
+        operation: Ordinal,
+        /// Operations enqueued so far.
+        enqueued: u64,
+    },
     /// A buffer has a wrong length.
     Length {
         /// The buffer's name.
@@ -391,6 +398,16 @@ impl fmt::Display for ProtocolError {
                 "operation {} is not issued on this rank: {issued} are\n\
                  hint: issue it on the board before its I/O begins",
                 operation.0
+            ),
+            Self::NotOpen { operation, enqueued } if operation.0 < *enqueued => write!(
+                f,
+                "operation {operation} has finished on this rank already\n\
+                 hint: an operation finishes once, when its copy is off the pages"
+            ),
+            Self::NotOpen { operation, enqueued } => write!(
+                f,
+                "operation {operation} is in no FIFO of this rank: {enqueued} operations have been enqueued\n\
+                 hint: enqueue each operation when it is issued"
             ),
             Self::Length { what, got, expected } => write!(
                 f,

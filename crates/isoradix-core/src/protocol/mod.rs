@@ -15,7 +15,7 @@
 //! as arguments and gives values back; nothing in here waits. Files, each importing only from those before it:
 //!
 //! 1. `error`, `layout`: refusals, and what each word of a vector means
-//! 2. `window`, `digests`, `ballot`: which ordinals a vector speaks of; a rank's own digests and ballots
+//! 2. `window`, `digests`, `ballot`, `watermarks`: which ordinals a vector speaks of; a rank's own digests, ballots and FIFOs
 //! 3. `reduced`, `board`, `vote`: from posts to a reduced vector
 //! 4. `frame`, `applied`, `run_ahead`, `leader`, `follower`: from a reduced vector to Agreed values
 //! 5. `timers`, `start`, `wait`: what else reads an agreed clock, what must be equal at start, and how long a wait may last
@@ -35,6 +35,7 @@ mod start;
 mod timers;
 mod vote;
 mod wait;
+mod watermarks;
 mod window;
 
 pub use applied::{AppliedControl, AppliedFrame, AppliedSlot, AppliedVote, Told};

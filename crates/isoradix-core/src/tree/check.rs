@@ -2,31 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::{Hold, Tree, edge_seed, edge_tag};
+use super::{PageCounts, Tree, edge_seed, edge_tag};
 use crate::error::Error;
 use crate::hash;
 use crate::namespace::{DEFAULT, NamespaceId};
-use crate::node::{Node, NodeId, ROOT};
+use crate::node::{Hold, Node, NodeId, ROOT};
 use crate::runs::OwnedRun;
 
-/// Locks and pins that are out, for each node that they were given on.
+/// Locks, pins and host locks that are out, for each node that they were given on.
 #[derive(Debug, Default)]
-pub(crate) struct Holdings(BTreeMap<NodeId, (u32, u32)>);
+pub(crate) struct Holdings(BTreeMap<NodeId, [u32; 3]>);
 
 impl Holdings {
     pub(crate) fn new(outstanding: impl Iterator<Item = (NodeId, Hold)>) -> Self {
-        let mut all = BTreeMap::<NodeId, (u32, u32)>::new();
+        let mut all = BTreeMap::<NodeId, [u32; 3]>::new();
         for (id, hold) in outstanding {
-            let (locks, pins) = all.entry(id).or_default();
-            match hold {
-                Hold::Lock => *locks += 1,
-                Hold::Pin => *pins += 1,
-            }
+            all.entry(id).or_default()[hold as usize] += 1;
         }
         Self(all)
     }
 
-    fn on(&self, id: NodeId) -> (u32, u32) {
+    fn on(&self, id: NodeId) -> [u32; 3] {
         self.0.get(&id).copied().unwrap_or_default()
     }
 }
@@ -35,9 +31,7 @@ impl Holdings {
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Sums {
     visible: u64,
-    pages: u64,
-    held_pages: u64,
-    pinned_pages: u64,
+    counts: PageCounts,
     digest: u64,
 }
 
@@ -62,11 +56,9 @@ impl Found {
     fn add(&mut self, node: &Node, digest_term: u64) {
         let pages = u64::from(node.pages);
         let held_pages = if node.is_held() { pages } else { 0 };
-        let Sums { visible, pages: all_pages, held_pages: all_held, pinned_pages, digest } = &mut self.sums;
+        let Sums { visible, counts, digest } = &mut self.sums;
         *visible += 1;
-        *all_pages += pages;
-        *all_held += held_pages;
-        *pinned_pages += if node.pin_ref > 0 { pages } else { 0 };
+        counts.add(PageCounts::of(node));
         *digest = digest.wrapping_add(digest_term);
         let namespace = self.namespaces.entry(node.namespace).or_default();
         namespace.pages += pages;
@@ -115,9 +107,7 @@ impl Tree {
     fn check_sums(&self, found: &Sums) -> Result<(), Error> {
         let counted = Sums {
             visible: self.visible,
-            pages: self.pages,
-            held_pages: self.held_pages,
-            pinned_pages: self.pinned_pages,
+            counts: self.counts,
             digest: self.digest,
         };
         if counted == *found {
@@ -157,6 +147,12 @@ impl Tree {
             || format!("{children} children or more, {} counted", node.children),
             node,
         )?;
+        let on_device = self.nodes.children(id).filter(|child| self.nodes[*child].residency.on_device()).count();
+        ensure(
+            on_device == node.device_children as usize,
+            || format!("{on_device} children are on the device, {} counted", node.device_children),
+            node,
+        )?;
         for child in self.nodes.children(id) {
             let below = &self.nodes[child];
             ensure(below.generation % 2 == 1, || "a node in the tree is dead".to_owned(), below)?;
@@ -173,6 +169,29 @@ impl Tree {
             )?;
         }
         Ok(())
+    }
+
+    /// A node is somewhere, and in a tier only if its parent is.
+    fn check_tiers(&self, id: NodeId) -> Result<(), Error> {
+        let node = &self.nodes[id];
+        let parent = &self.nodes[node.parent];
+        let (residency, above) = (node.residency, parent.residency);
+        ensure(
+            residency.on_device() || residency.on_host(),
+            || "a node is neither on the device nor on host".to_owned(),
+            node,
+        )?;
+        let closed = |here: bool, above: bool| !here || above || parent.is_root();
+        ensure(
+            closed(residency.on_device(), above.on_device()),
+            || "a node is on the device, its parent is not".to_owned(),
+            node,
+        )?;
+        ensure(
+            closed(residency.on_host(), above.on_host()),
+            || "a node is on host, its parent is not".to_owned(),
+            node,
+        )
     }
 
     fn check_edge(&self, id: NodeId) -> Result<(), Error> {
@@ -213,15 +232,21 @@ impl Tree {
         if !parent.is_root() {
             ensure(parent.reach >= node.reach, || "reach is deeper than the parent's".to_owned(), node)?;
         }
+        self.check_tiers(id)?;
         let own = holdings.on(id);
-        let (locks, pins) = self
+        let due = self
             .nodes
             .children(id)
             .map(|child| &self.nodes[child])
-            .fold(own, |(locks, pins), child| (locks + child.lock_ref, pins + child.pin_ref));
+            .fold(own, |[locks, pins, hosts], child| {
+                [locks + child.lock_ref, pins + child.pin_ref, hosts + child.host_ref]
+            });
         ensure(
-            (node.lock_ref, node.pin_ref) == (locks, pins),
-            || format!("{} locks and {} pins, receipts make {locks} and {pins}", node.lock_ref, node.pin_ref),
+            [node.lock_ref, node.pin_ref, node.host_ref] == due,
+            || {
+                let Node { lock_ref, pin_ref, host_ref, .. } = node;
+                format!("{lock_ref} locks, {pin_ref} pins and {host_ref} host locks, receipts make {due:?}")
+            },
             node,
         )
     }
@@ -232,6 +257,7 @@ mod tests {
     use super::*;
     use crate::ints::{Ints, Part};
     use crate::namespace::Namespace;
+    use crate::residency::Residency;
     use crate::tree::Place;
 
     /// Four leaves below one namespace root, in pages of two tokens that spill.
@@ -243,7 +269,7 @@ mod tests {
                 let tokens = Part { values: Ints::U32(&[leaf, leaf]), offset: 0 };
                 let slots = Part { values: Ints::U32(&[2 * leaf + 1, 2 * leaf]), offset: 0 };
                 let run = tree.store(tokens, slots).expect("room");
-                tree.attach(None, Place { namespace: &namespace, first_token: None }, run)
+                tree.attach(None, Place { namespace: &namespace, first_token: None }, run, Residency::DEVICE)
             })
             .collect();
         (tree, leaves)

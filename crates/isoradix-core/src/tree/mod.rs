@@ -3,10 +3,13 @@
 //! All positions and lengths in here are counted in pages, or in units where a name says so.
 
 mod check;
+mod counts;
 mod descent;
+mod tiers;
 mod walk;
 
 pub(crate) use check::Holdings;
+pub(crate) use counts::PageCounts;
 pub(crate) use descent::Descent;
 
 use crate::edges::EdgeTable;
@@ -14,7 +17,8 @@ use crate::error::Error;
 use crate::hash;
 use crate::ints::Part;
 use crate::namespace::{Namespace, NamespaceId, NamespaceTable};
-use crate::node::{Arena, NONE, Node, NodeId, ROOT};
+use crate::node::{Arena, Hold, NONE, Node, NodeId, ROOT};
+use crate::residency::Residency;
 use crate::runs::{Run, RunStore};
 
 /// Nodes that one insert may add: a leaf, a split head, a namespace root.
@@ -33,17 +37,8 @@ pub(crate) struct Tree {
     sequence: u64,
     /// Nodes other than roots.
     visible: u64,
-    pages: u64,
-    held_pages: u64,
-    pinned_pages: u64,
+    counts: PageCounts,
     digest: u64,
-}
-
-/// Which count a hold raises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
-    Lock,
-    Pin,
 }
 
 /// Below which root a path hangs.
@@ -77,9 +72,7 @@ impl Tree {
             edges: EdgeTable::new(),
             sequence: 0,
             visible: 0,
-            pages: 0,
-            held_pages: 0,
-            pinned_pages: 0,
+            counts: PageCounts::default(),
             digest: 0,
         }
     }
@@ -135,8 +128,19 @@ impl Tree {
         self.runs.store(tokens, slots)
     }
 
+    /// As [`store`](Self::store), for a leaf that is not on the device.
+    pub(crate) fn store_without_slots(&mut self, tokens: Part<'_>) -> Result<Run, Error> {
+        self.runs.store_without_slots(tokens)
+    }
+
     /// Adds a leaf with a stored run below `parent`, or below the namespace's root, which is made if need be.
-    pub(crate) fn attach(&mut self, parent: Option<NodeId>, place: Place<'_>, run: Run) -> NodeId {
+    pub(crate) fn attach(
+        &mut self,
+        parent: Option<NodeId>,
+        place: Place<'_>,
+        run: Run,
+        residency: Residency,
+    ) -> NodeId {
         let parent = parent.unwrap_or_else(|| self.find_or_add_root(place));
         let Run { start, pages, content } = run;
         let stored = self.runs.tokens(start, pages);
@@ -154,13 +158,15 @@ impl Tree {
             namespace,
             sequence: self.sequence,
             content,
+            residency,
             ..Node::empty()
         };
+        self.counts.add(PageCounts::of(&node));
         let id = self.nodes.add(node);
         self.nodes.link(id);
+        self.nodes[parent].device_children += u32::from(residency.on_device());
         self.edges.insert(edge, id);
         self.visible += 1;
-        self.pages += u64::from(pages);
         self.namespaces[namespace].pages += u64::from(pages);
         self.digest = self.digest.wrapping_add(self.digest_term(id));
         id
@@ -177,6 +183,7 @@ impl Tree {
             depth: old.depth - old.pages + head_pages,
             sequence: self.sequence,
             content: hash::run(self.runs.tokens(old.run, head_pages)),
+            device_children: u32::from(old.residency.on_device()),
             ..old.clone()
         });
         self.nodes.interpose(head, id);
@@ -192,18 +199,21 @@ impl Tree {
         head
     }
 
-    /// Removes a leaf, appends its slots to `out`, and gives the parent, which may have become a leaf itself.
+    /// Removes a leaf, appends the slots that it has to `out`, and gives the parent, which may have become a leaf itself.
     ///
     /// Roots that are empty go too; their parent is then nothing that eviction could take.
     pub(crate) fn detach(&mut self, id: NodeId, out: &mut Vec<i64>) -> NodeId {
         self.digest = self.digest.wrapping_sub(self.digest_term(id));
         let node = &self.nodes[id];
         debug_assert!(node.children == 0 && !node.is_held() && !node.is_root());
-        let (parent, namespace, pages) = (node.parent, node.namespace, node.pages);
-        self.runs.append_slots(node.run, pages, out);
+        let (parent, namespace, pages, residency) = (node.parent, node.namespace, node.pages, node.residency);
+        if residency.on_device() {
+            self.runs.append_slots(node.run, pages, out);
+        }
         self.runs.release(node.run, pages);
         self.visible -= 1;
-        self.pages -= u64::from(pages);
+        self.counts.subtract(PageCounts::of(node));
+        self.nodes[parent].device_children -= u32::from(residency.on_device());
         self.namespaces[namespace].pages -= u64::from(pages);
         self.forget(id);
         if self.nodes[parent].is_root() && self.nodes[parent].children == 0 {
@@ -233,44 +243,35 @@ impl Tree {
 
     /// Holds every node from `id` up.
     pub(crate) fn hold(&mut self, id: NodeId, hold: Hold) {
-        let (mut at, mut newly_held, mut newly_pinned) = (id, 0, 0);
+        let (mut at, mut newly_held) = (id, 0);
         while !self.nodes[at].is_root() {
             let node = &mut self.nodes[at];
+            let before = PageCounts::of(node);
             newly_held += if node.is_held() { 0 } else { u64::from(node.pages) };
-            match hold {
-                Hold::Lock => node.lock_ref += 1,
-                Hold::Pin => {
-                    newly_pinned += if node.pin_ref == 0 { u64::from(node.pages) } else { 0 };
-                    node.pin_ref += 1;
-                }
-            }
+            *node.holds(hold) += 1;
+            newly_held -= if node.is_held() { 0 } else { u64::from(node.pages) };
+            self.counts.subtract(before);
+            self.counts.add(PageCounts::of(node));
             at = node.parent;
         }
-        self.held_pages += newly_held;
-        self.pinned_pages += newly_pinned;
         self.namespaces[self.nodes[id].namespace].held_pages += newly_held;
     }
 
     /// Gives back one hold on every node from `id` up; calls `freed` for each that is held no more.
     pub(crate) fn unhold(&mut self, id: NodeId, hold: Hold, mut freed: impl FnMut(&mut Node, NodeId)) {
-        let (mut at, mut no_more_held, mut no_more_pinned) = (id, 0, 0);
+        let (mut at, mut no_more_held) = (id, 0);
         while !self.nodes[at].is_root() {
             let node = &mut self.nodes[at];
-            match hold {
-                Hold::Lock => node.lock_ref -= 1,
-                Hold::Pin => {
-                    node.pin_ref -= 1;
-                    no_more_pinned += if node.pin_ref == 0 { u64::from(node.pages) } else { 0 };
-                }
-            }
-            if !node.is_held() {
+            let (before, was_held) = (PageCounts::of(node), node.is_held());
+            *node.holds(hold) -= 1;
+            if was_held && !node.is_held() {
                 no_more_held += u64::from(node.pages);
                 freed(node, at);
             }
+            self.counts.subtract(before);
+            self.counts.add(PageCounts::of(node));
             at = node.parent;
         }
-        self.held_pages -= no_more_held;
-        self.pinned_pages -= no_more_pinned;
         self.namespaces[self.nodes[id].namespace].held_pages -= no_more_held;
     }
 
@@ -282,19 +283,19 @@ impl Tree {
             self.nodes.release(id);
         }
         let root = &mut self.nodes[ROOT];
-        (root.first_child, root.children) = (NONE, 0);
+        (root.first_child, root.children, root.device_children) = (NONE, 0, 0);
         self.namespaces = NamespaceTable::new();
         self.runs = RunStore::new(self.page_size());
         self.edges = EdgeTable::new();
-        (self.visible, self.pages, self.held_pages, self.pinned_pages, self.digest) = (0, 0, 0, 0, 0);
+        (self.visible, self.counts, self.digest) = (0, PageCounts::default(), 0);
     }
 
-    /// What a node adds to the tree digest: its place, its parent and its tokens.
+    /// What a node adds to the tree digest: its place, its parent, its tokens and its tiers.
     fn digest_term(&self, id: NodeId) -> u64 {
         let node = &self.nodes[id];
         hash::mix(
             hash::mix(node.sequence, self.nodes[node.parent].identity()),
-            hash::mix(node.content, u64::from(node.pages)),
+            hash::mix(node.content, u64::from(node.pages) | node.residency.word() << 32),
         )
     }
 
@@ -307,16 +308,10 @@ impl Tree {
         self.visible
     }
 
-    pub(crate) fn pages(&self) -> u64 {
-        self.pages
-    }
-
-    pub(crate) fn held_pages(&self) -> u64 {
-        self.held_pages
-    }
-
-    pub(crate) fn pinned_pages(&self) -> u64 {
-        self.pinned_pages
+    /// Pages by tier and by what is held.
+    #[inline]
+    pub(crate) fn counts(&self) -> PageCounts {
+        self.counts
     }
 
     /// The stored tokens of a node; in bigram mode the second one of each pair.

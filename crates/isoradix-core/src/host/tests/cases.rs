@@ -118,6 +118,47 @@ fn a_terminated_prefetch_keeps_the_framed_progress() {
     }
 }
 
+type Verbs = fn(&mut HostPool);
+
+/// Every end of operation 0, with the pages that the tree has then.
+const ENDS: [(Verbs, u32); 5] = [
+    (|pool| pool.settle(Ordinal(0)).unwrap(), 2),
+    (|pool| pool.settle_part(Ordinal(0), agreed(1)).unwrap(), 1),
+    (|pool| pool.abort(Ordinal(0)).unwrap(), 0),
+    (|pool| drained(pool, |pool| pool.drain(Ordinal(0)).unwrap()), 0),
+    (|pool| drained(pool, |pool| pool.drain_rest(Ordinal(0), agreed(1)).unwrap()), 1),
+];
+
+/// Nothing comes back while an operation drains.
+fn drained(pool: &mut HostPool, drain: Verbs) {
+    drain(pool);
+    pool.check().unwrap();
+    assert_eq!(pool.surplus(Ordinal(0)), [2, 3, 4]);
+    pool.finished(Ordinal(0)).unwrap();
+    assert_eq!(pool.surplus(Ordinal(0)), [2, 3, 4]);
+    pool.abort(Ordinal(0)).unwrap();
+}
+
+/// A copy of this rank may have run ahead beyond the grant: what it may touch is nobody else's, though the ledger counts it no more.
+#[test]
+fn what_a_grant_leaves_over_stays_until_no_copy_touches_it() {
+    for (end, kept) in ENDS {
+        let mut pool = voting(6, 6);
+        assert_eq!(reserved(&mut pool, 0, 5), 5);
+        let committed = pool.commit(Ordinal(0), agreed(2)).unwrap();
+        assert_eq!((committed.pages, committed.short_by), (&[0, 1][..], 3));
+        assert_eq!((pool.ledger().occupied(), pool.surplus(Ordinal(0))), (2, &[2, 3, 4][..]));
+        assert_eq!(reserved(&mut pool, 1, 4), 1, "admitted, as on every rank; this one has a single page left");
+        assert_eq!(pool.withdraw(PerRank::observe(6)).unwrap().into_ballot(), 0);
+        pool.check().unwrap();
+        end(&mut pool);
+        pool.check().unwrap();
+        pool.abort(Ordinal(1)).unwrap();
+        assert_eq!(pool.ledger().occupied(), kept);
+        assert_eq!(reserved(&mut pool, 2, 6 - kept), 6 - kept, "all of it is back");
+    }
+}
+
 #[test]
 fn a_fixed_pool_commits_at_once() {
     let mut pool = fixed(8);

@@ -18,6 +18,8 @@ pub(super) struct Operation {
 pub(super) struct Holding {
     /// Its own: still reserved, committed or draining.
     pub(super) own: Vec<u32>,
+    /// What a grant left over, while a copy may touch it.
+    pub(super) surplus: Vec<u32>,
     /// All that it ever handed to the tree.
     pub(super) settled: Vec<u32>,
 }
@@ -83,7 +85,7 @@ impl Naive {
         let rank = &mut self.ranks[rank];
         let count = rank.free.len().min(most.min(self.operations[&k].own) as usize);
         let own: Vec<u32> = rank.free.drain(..count).collect();
-        rank.holdings.insert(k, Holding { own, settled: vec![] });
+        rank.holdings.insert(k, Holding { own, ..Holding::default() });
         u32::try_from(count).unwrap()
     }
 
@@ -101,8 +103,8 @@ impl Naive {
         let operation = self.operations.get_mut(&k).unwrap();
         (operation.stage, operation.own) = (Stage::Committed, granted);
         for rank in &mut self.ranks {
-            let back = rank.holdings.get_mut(&k).unwrap().own.split_off(granted as usize);
-            rank.give_back(back);
+            let holding = rank.holdings.get_mut(&k).unwrap();
+            holding.surplus = holding.own.split_off(granted as usize);
         }
     }
 
@@ -128,7 +130,8 @@ impl Naive {
         (operation.stage, operation.own) = (Stage::Settled, 0);
         for rank in &mut self.ranks {
             if let Some(holding) = rank.holdings.get_mut(&k) {
-                let back = std::mem::take(&mut holding.own);
+                let mut back = std::mem::take(&mut holding.own);
+                back.append(&mut holding.surplus);
                 rank.give_back(back);
             }
         }

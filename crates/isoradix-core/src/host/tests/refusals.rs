@@ -83,6 +83,9 @@ fn a_page_is_released_once_by_its_owner() {
     pool.release_all(Ordinal(0)).unwrap();
     refused(&mut pool, "operation 0 holds no host pages to release", |pool| pool.release_all(Ordinal(0)));
     assert_eq!(settled(&mut pool, 2, 3), [0, 2, 1]);
+    assert_eq!(reserved(&mut pool, 3, 3), 3);
+    pool.commit(Ordinal(3), agreed(1)).unwrap();
+    refused(&mut pool, "page 6 is held by operation 3", |pool| pool.release(&[6]));
 }
 
 #[test]

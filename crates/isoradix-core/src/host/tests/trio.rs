@@ -238,8 +238,9 @@ impl Trio {
             pool.check().unwrap();
             assert_eq!(pool.ledger(), self.pools[0].ledger(), "the ranks' logical states are one");
             for k in 0..self.naive.asks {
-                let own = rank.holdings.get(&k).map_or(&[][..], |holding| &holding.own);
-                assert_eq!(pool.pages(Ordinal(k)), own, "operation {k}");
+                let holding = rank.holdings.get(&k).cloned().unwrap_or_default();
+                assert_eq!(pool.pages(Ordinal(k)), holding.own, "operation {k}");
+                assert_eq!(pool.surplus(Ordinal(k)), holding.surplus, "operation {k}");
             }
         }
         let ledger = self.pools[0].ledger();

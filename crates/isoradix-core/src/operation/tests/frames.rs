@@ -1,6 +1,7 @@
 //! Two ranks, from what each posts to what both do: boards, votes and frames as they are, and a table on each rank.
 
 use super::*;
+use crate::host::HostPool;
 use crate::protocol::{
     AppliedFrame, Board, Control, Follower, Leader, Member, Pacing, Reduced, RunAhead, VoteMachine, reduce_min,
 };
@@ -24,7 +25,7 @@ impl Rank {
         Self {
             board: Board::new(rank, 4).unwrap(),
             votes: VoteMachine::new(rank, 1, 4, Pacing::default()).unwrap(),
-            table: OperationTable::new(rank, 4, Pools::USUAL),
+            table: OperationTable::new(rank, 4, Pools::USUAL).unwrap(),
         }
     }
 
@@ -54,6 +55,7 @@ impl Pair {
         let [k, other] = self.ranks.each_mut().map(|rank| {
             let k = issue(&mut rank.table, kind, pages);
             rank.board.issue(k).unwrap();
+            rank.board.enqueue(kind.fifo(), k).unwrap();
             k
         });
         assert_eq!(k, other);
@@ -118,9 +120,9 @@ fn the_slower_rank_decides_how_much_and_both_deliver_it_in_one_step() {
     assert_eq!(pair.step(&[Control::Terminate(operation)]).unwrap(), kept, "vote first, then the decision");
     assert_eq!(pair.vote_and_step(&[Control::Abort(operation)]), []);
     assert_eq!(pair.states(operation), [State::Draining; 2]);
-    pair.post([1, 0], |board, below| board.post_finished(Kind::Prefetch.fifo(), below).unwrap());
+    pair.ranks[0].board.finish(operation).unwrap();
     assert_eq!(pair.vote_and_step(&[]), [], "one rank's copy still runs");
-    pair.post([1, 1], |board, below| board.post_finished(Kind::Prefetch.fifo(), below).unwrap());
+    pair.ranks[1].board.finish(operation).unwrap();
     let end = [Action::Return { operation, from: 1 }, Action::Unlock { operation }];
     assert_eq!(pair.vote_and_step(&[]), end);
     assert_eq!(pair.ranks.each_ref().map(|rank| (rank.table.retired(), rank.table.base())), [(1, 0); 2]);
@@ -133,8 +135,7 @@ fn success_counts_before_the_watermark_that_comes_with_it() {
     let mut pair = Pair::new();
     let operation = pair.issue(Kind::Backup, 2);
     pair.post([2, 2], |board, pages| board.post_pages(operation, pages).unwrap());
-    pair.post([true, true], |board, well| board.post_ready(operation, well).unwrap());
-    pair.post([1, 1], |board, below| board.post_finished(Kind::Backup.fifo(), below).unwrap());
+    pair.post([true, true], |board, well| board.ended(operation, well).unwrap());
     let life = [
         Action::Commit { operation, share: share(2, 1) },
         Action::Deliver { operation, share: share(2, 1) },
@@ -163,6 +164,45 @@ fn what_a_slow_rank_says_of_an_operation_that_is_over_changes_nothing() {
     // So this vote says that all eight pages have arrived, of the six that were committed.
     assert_eq!(pair.step(&[]).unwrap(), []);
     assert_eq!(pair.states(k), [State::Done; 2]);
+}
+
+/// The way of a grant: from what each pool has got, over the smallest vote, to what each pool commits.
+#[test]
+fn pools_commit_what_the_table_decided_from_the_frame() {
+    let mut pair = Pair::new();
+    let k = pair.issue(Kind::Backup, 4);
+    let part = |id, pages: u32| Subject { id, pages, tokens: u64::from(pages) * PAGE };
+    let batch = [part(1, 2), part(2, 2)];
+    let next = pair.ranks.each_mut().map(|rank| {
+        let next = rank.table.issue_batch(Kind::Backup, &batch).unwrap();
+        rank.board.issue(next).unwrap();
+        rank.board.enqueue(Kind::Backup.fifo(), next).unwrap();
+        next
+    });
+    let mut pools = [9, 7].map(|pages| HostPool::new(PerRank::observe(pages), agreed(9), Backing::Voting).unwrap());
+    for (rank, pool) in pair.ranks.iter_mut().zip(&mut pools) {
+        for k in [k, next[0]] {
+            pool.ask(k, 4).unwrap().unwrap();
+            rank.board.post_pages(k, pool.reserve(k).unwrap()).unwrap();
+        }
+    }
+    pair.vote();
+    let frame = pair.leader.stamp(pair.newest.as_ref(), PerRank::observe(0), 0, &[]).unwrap();
+    let [first, second] = &mut pair.ranks;
+    let followed = pair.follower.check(frame.clone(), 0, &mut second.board).unwrap();
+    let led = pair.leader.apply(frame, &mut first.board).unwrap();
+    for ((rank, applied), pool) in pair.ranks.iter_mut().zip([led, followed]).zip(&mut pools) {
+        for action in rank.apply(&applied).unwrap() {
+            let Action::Commit { operation, share } = action else { panic!("{action:?}") };
+            pool.commit(operation, applied.decided(share.pages)).unwrap();
+        }
+    }
+    assert_eq!(
+        pools.each_ref().map(|pool| [k, next[0]].map(|k| pool.pages(k).len())),
+        [[4, 2]; 2],
+        "3 hold one subject"
+    );
+    assert_eq!(pools[0].ledger(), pools[1].ledger());
 }
 
 #[test]

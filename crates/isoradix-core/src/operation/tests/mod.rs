@@ -29,7 +29,7 @@ fn agreed<T>(value: T) -> Agreed<T> {
 }
 
 fn table(pools: Pools) -> OperationTable {
-    OperationTable::new(RANK, 4, pools)
+    OperationTable::new(RANK, 4, pools).unwrap()
 }
 
 /// Issues an operation of so many pages; a store moves as many tokens without taking pages.

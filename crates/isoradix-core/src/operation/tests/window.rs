@@ -1,6 +1,18 @@
 //! Admission, retirement, and what ties both to the other ranks.
 
 use super::*;
+use crate::protocol::WINDOW_MAX;
+
+#[test]
+fn a_window_lets_something_in_and_has_a_limit() {
+    for width in [0, WINDOW_MAX + 1] {
+        let refused = OperationTable::new(RANK, width, Pools::USUAL).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("window {width} is out of range: 1 to 4096\nhint: ")), "{refused}");
+    }
+    let mut table = OperationTable::new(RANK, 1, Pools::USUAL).unwrap();
+    issue(&mut table, Kind::Store, 1);
+    assert!(table.issue(Kind::Store, 0, 64, 1).is_err());
+}
 
 #[test]
 fn an_ordinal_past_the_window_is_declined_until_the_window_slides() {

@@ -1,0 +1,372 @@
+//! What the cache does between its tiers. It is told which nodes, and in which host pages; why, the tiered cache knows.
+
+use super::{Busy, PrefixCache, Segment, TierSizes, in_memory};
+use crate::error::Error;
+use crate::evidence::{Record, RecordKind};
+use crate::holds::{HostLockReceipt, LockReceipt};
+use crate::ints::{Ints, Part, SLOTS};
+use crate::namespace::Namespace;
+use crate::node::{Hold, NodeHandle, NodeId, ROOT};
+use crate::residency::Residency;
+use crate::tree::{Descent, Place};
+use std::collections::BTreeSet;
+
+impl PrefixCache {
+    /// Units of a walk's path that are on the device.
+    #[inline]
+    pub(super) fn matched_on_device(&self, descent: Option<Descent>) -> usize {
+        let Some(descent) = descent else { return 0 };
+        let end = descent.partial.map_or(descent.node, |(child, _)| child);
+        if self.tree.nodes[end].residency.on_device() {
+            return descent.depth as usize * self.tree.page;
+        }
+        let on_device = self.tree.deepest_on_device(descent.node);
+        self.tree.nodes[on_device].depth as usize * self.tree.page
+    }
+
+    /// Every node on the path that is on host alone takes its part of `slots`, which begin at unit `base`.
+    pub(super) fn revive(&mut self, id: NodeId, slots: Ints<'_>, base: usize) {
+        let mut at = id;
+        while self.tree.nodes[at].is_host_only() {
+            let node = &self.tree.nodes[at];
+            let (begin, end) = ((node.depth - node.pages) as usize, node.depth as usize);
+            let own = slots.slice(begin * self.tree.page - base, end * self.tree.page - base);
+            let parent = node.parent;
+            self.tree.revive(at, own);
+            at = parent;
+        }
+    }
+
+    /// Takes a victim off the device that stays on host; gives its parent.
+    pub(super) fn demote(&mut self, id: NodeId, units: u64, out: &mut Vec<i64>) -> NodeId {
+        let node = &self.tree.nodes[id];
+        self.record(Record::new(RecordKind::Demote, node.sequence, units, 0, node.content));
+        self.tree.demote(id, out);
+        self.order.changed(&self.tree, id);
+        self.tree.nodes[id].parent
+    }
+
+    /// Keeps what is on host of a node and of all above it.
+    pub(crate) fn host_lock(&mut self, node: NodeHandle) -> Result<HostLockReceipt, Error> {
+        self.hold(node, Hold::Host, RecordKind::HostLock).map(HostLockReceipt::from_bits)
+    }
+
+    /// Gives back a host lock.
+    pub(crate) fn unlock_host(&mut self, receipt: HostLockReceipt) -> Result<(), Error> {
+        self.unhold(receipt.to_bits(), Hold::Host, RecordKind::HostUnlock)
+    }
+
+    /// The node of a host lock that is out.
+    pub(crate) fn host_locked(&self, receipt: HostLockReceipt) -> Result<NodeHandle, Error> {
+        self.holds.look(receipt.to_bits(), Hold::Host).map(|id| self.tree.nodes.handle(id))
+    }
+
+    /// The deepest node on the device from `node` up, and its depth in units.
+    pub(crate) fn on_device(&self, node: NodeHandle) -> Result<(NodeHandle, u64), Error> {
+        let id = self.tree.deepest_on_device(self.tree.nodes.resolve(node)?);
+        Ok((self.tree.nodes.handle(id), self.to_units(self.tree.nodes[id].depth)))
+    }
+
+    /// Units on host alone of the path that ends at a node.
+    pub(crate) fn host_only_units(&self, node: NodeHandle) -> Result<u64, Error> {
+        let id = self.tree.nodes.resolve(node)?;
+        let on_device = self.tree.deepest_on_device(id);
+        Ok(self.to_units(self.tree.nodes[id].depth - self.tree.nodes[on_device].depth))
+    }
+
+    /// The depth of a node in units, and whether something can hang below it on host.
+    pub(crate) fn host_anchor(&self, node: NodeHandle) -> Result<(u64, bool), Error> {
+        let node = &self.tree.nodes[self.tree.nodes.resolve(node)?];
+        Ok((self.to_units(node.depth), node.is_root() || node.residency.on_host()))
+    }
+
+    /// A key as this cache keeps it: checked, and without the tokens that fill no page.
+    pub(crate) fn whole_key(&self, key: Ints<'_>) -> Result<Vec<u32>, Error> {
+        let units = self.units(key)?;
+        units.check_from(0)?;
+        let mut whole = Vec::new();
+        Error::make_room(&mut whole, units.end + 1, "the tokens of a prefetch")?;
+        key.slice(0, if units.end == 0 { 0 } else { units.offset() + units.end }).write_into(&mut whole, 0);
+        Ok(whole)
+    }
+
+    /// Units of such a key.
+    pub(crate) fn units_in(&self, whole_key: &[u32]) -> u64 {
+        (whole_key.len() - usize::from(self.tree.bigram && !whole_key.is_empty())) as u64
+    }
+
+    /// Pages that so many units fill.
+    pub(crate) fn pages_of(&self, units: u64) -> u32 {
+        u32::try_from(units / self.tree.page as u64).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a node is on the device alone, and nothing is to bring it to host.
+    pub(crate) fn lacks_backup(&self, node: NodeHandle) -> bool {
+        self.tree.nodes.resolve(node).is_ok_and(|id| self.tree.lacks_backup(id))
+    }
+
+    /// Brings all that is on host alone of a path onto the device, with slots that have been counted; stamps and locks it.
+    pub(crate) fn load_back(&mut self, node: NodeHandle, slots: Ints<'_>) -> Result<LockReceipt, Error> {
+        let id = self.tree.nodes.resolve(node)?;
+        slots.check(&SLOTS, 0)?;
+        let lock = self.lock(node)?;
+        let base = self.to_units(self.tree.nodes[self.tree.deepest_on_device(id)].depth);
+        self.revive(id, slots, in_memory(base));
+        self.stamp_path(id);
+        let sequence = self.tree.nodes[id].sequence;
+        self.record(Record::new(RecordKind::LoadBack, sequence, slots.len() as u64, base, 0));
+        Ok(lock)
+    }
+
+    /// Evicts leaves on host alone until `pages` pages are free or nothing is left that may go; appends the pages to `out`.
+    ///
+    /// A user-defined policy that fails on a leaf leaves it where it is.
+    pub(crate) fn evict_from_host(&mut self, pages: u32, out: &mut Vec<u32>) -> u32 {
+        let mut freed = 0;
+        while freed < pages {
+            let Some(id) = self.order.pop_host() else { break };
+            let node = &self.tree.nodes[id];
+            let (sequence, content, gone) = (node.sequence, node.content, node.pages);
+            out.extend_from_slice(self.tree.host_pages(id));
+            freed += gone;
+            let units = self.to_units(gone);
+            self.record(Record::new(RecordKind::EvictHost, sequence, units, 0, content));
+            let parent = self.detach(id, &mut Vec::new());
+            self.path_changed(parent);
+        }
+        freed
+    }
+
+    /// The last `pages.len()` pages of the path that ends at a node are on host, in these pages.
+    pub(crate) fn backed(&mut self, end: NodeHandle, pages: &[u32]) {
+        let segment = Segment { end, pages: count(pages.len()) };
+        let mut end = pages.len();
+        for at in self.nodes_of(segment) {
+            let begin = end - self.tree.nodes[at].pages as usize;
+            self.tree.set_host_pages(at, &pages[begin..end]);
+            end = begin;
+            self.record_on_host(at);
+        }
+    }
+
+    fn record_on_host(&mut self, id: NodeId) {
+        let node = &self.tree.nodes[id];
+        let (sequence, content, units) = (node.sequence, node.content, self.to_units(node.pages));
+        self.record(Record::new(RecordKind::Backed, sequence, units, 0, content));
+    }
+
+    /// The last `pages` pages of a path are to come to host, or are not any more. One that is gone is no matter.
+    pub(crate) fn mark_pending(&mut self, segment: Segment, pending: bool) {
+        for at in self.nodes_of(segment) {
+            let residency = self.tree.nodes[at].residency;
+            let marked =
+                if pending { residency.with(Residency::PENDING) } else { residency.without(Residency::PENDING) };
+            self.tree.set_residency(at, marked);
+        }
+    }
+
+    /// The last `pages` pages of a path are in external storage. One that is gone is no matter.
+    pub(crate) fn mark_stored(&mut self, segment: Segment) {
+        for at in self.nodes_of(segment) {
+            let node = &self.tree.nodes[at];
+            let (sequence, units, residency) = (node.sequence, self.to_units(node.pages), node.residency);
+            self.tree.set_residency(at, residency.with(Residency::STORED));
+            self.record(Record::new(RecordKind::Stored, sequence, units, 0, 0));
+        }
+    }
+
+    /// Appends to `chosen` what of a path is to be backed up, parents first: nodes on the device alone with enough hits, below
+    /// what is on host or chosen. False if something above is still pending, so that the wish has to wait.
+    pub(crate) fn choose_backups(&self, node: NodeHandle, hits: u32, chosen: &mut Vec<Segment>) -> bool {
+        let Ok(id) = self.tree.nodes.resolve(node) else { return true };
+        let mut path: Vec<NodeId> = self.tree.path_up(id).take_while(|at| self.tree.lacks_backup(*at)).collect();
+        let Some(top) = path.pop() else { return !self.tree.nodes[id].residency.has(Residency::PENDING) };
+        let above = &self.tree.nodes[self.tree.nodes[top].parent];
+        if !above.is_root() && !above.residency.on_host() {
+            return false;
+        }
+        path.push(top);
+        for at in path.into_iter().rev() {
+            let node = &self.tree.nodes[at];
+            if node.hits < hits {
+                break;
+            }
+            let segment = Segment { end: self.tree.nodes.handle(at), pages: node.pages };
+            if !chosen.contains(&segment) {
+                chosen.push(segment);
+            }
+        }
+        true
+    }
+
+    /// The oldest nodes that are on the device alone, not held, and not pending: enough for `units`.
+    pub(crate) fn oldest_without_backup(&self, units: u64) -> Vec<NodeHandle> {
+        let mut oldest = Vec::new();
+        let mut found = 0;
+        for id in self.order.oldest(&self.tree) {
+            if found >= units {
+                break;
+            }
+            if self.tree.lacks_backup(id) && !self.tree.nodes[id].is_held() {
+                found += self.to_units(self.tree.nodes[id].pages);
+                oldest.push(self.tree.nodes.handle(id));
+            }
+        }
+        oldest
+    }
+
+    /// Whether all of a segment is there, and on host.
+    pub(crate) fn is_wholly_on_host(&self, segment: Segment) -> bool {
+        let nodes = self.nodes_of(segment);
+        !nodes.is_empty() && nodes.iter().all(|id| self.tree.nodes[*id].residency.on_host())
+    }
+
+    /// Where the path of a node lives, and all its tokens from the start; in bigram mode one more than it has units.
+    pub(crate) fn path_key(&self, node: NodeHandle) -> (Namespace, Vec<u32>) {
+        let id = self.tree.nodes.resolve(node).unwrap_or(ROOT);
+        let path: Vec<NodeId> = self.tree.path_up(id).collect();
+        let mut key = Vec::new();
+        key.extend(path.last().and_then(|top| self.tree.token_before(*top)));
+        path.iter().rev().for_each(|at| key.extend_from_slice(self.tree.tokens(*at)));
+        (self.tree.namespaces[self.tree.nodes[id].namespace].name.clone(), key)
+    }
+
+    /// Caches on host what of `key` lies below `anchor` and is not in the tree, in its part of `pages`, one for each page
+    /// below the anchor. Gives the pages that are used: from the first to the second, counted from the anchor.
+    pub(crate) fn insert_on_host(
+        &mut self,
+        key: &[u32],
+        namespace: &Namespace,
+        anchor: NodeHandle,
+        pages: &[u32],
+    ) -> (u32, u32) {
+        let Ok(anchor) = self.tree.nodes.resolve(anchor) else { return (0, 0) };
+        let Ok(units) = self.units(Ints::U32(key)) else { return (0, 0) };
+        let above = self.tree.nodes[anchor].depth as usize;
+        let end = (above + pages.len()) * self.tree.page;
+        let whole = units.all.slice(0, end);
+        let start = if anchor == ROOT {
+            let id = self.tree.namespaces.find(namespace);
+            id.and_then(|id| self.tree.find_root(id, units.first_token))
+        } else {
+            Some(anchor)
+        };
+        let descent = start.map(|start| self.tree.descend(start, whole)).filter(|descent| descent.depth > 0);
+        let covered = descent.map_or(0, |descent| descent.depth as usize);
+        let from = covered * self.tree.page;
+        let ends_at = descent.map(|descent| descent.partial.map_or(descent.node, |(child, _)| child));
+        let on_host = ends_at.is_none_or(|id| self.tree.nodes[id].residency.on_host());
+        if from == end || !on_host || self.tree.ensure_room(pages.len()).is_err() {
+            return (0, 0);
+        }
+        let tokens = Part { values: whole.slice(from, end), offset: from };
+        let Ok(run) = self.tree.store_without_slots(tokens) else { return (0, 0) };
+        let parent = descent.map(|descent| self.land(descent));
+        let place = Place { namespace, first_token: units.first_token };
+        let node = self.tree.attach(parent, place, run, Residency::STORED);
+        self.tree.set_host_pages(node, &pages[covered - above..]);
+        self.planted(node);
+        self.raise_path(node, i64::MIN, u32::MAX);
+        self.record_on_host(node);
+        (count(covered - above), count(pages.len()))
+    }
+
+    /// Drops all of a namespace, as [`remove_namespace`](Self::remove_namespace), and appends its host pages to `pages`.
+    pub(crate) fn remove_namespace_from_tiers(
+        &mut self,
+        namespace: &Namespace,
+        out: &mut Vec<i64>,
+        pages: &mut Vec<u32>,
+    ) -> Result<u64, Error> {
+        let nodes: Vec<NodeId> = self.tree.namespaces.find(namespace).map_or_else(Vec::new, |id| {
+            let roots = self.tree.nodes.children(ROOT).filter(|root| self.tree.nodes[*root].namespace == id);
+            roots.flat_map(|root| self.tree.walk(root)).collect()
+        });
+        let locked = nodes.iter().filter(|id| self.tree.nodes[**id].host_ref > 0);
+        let held_pages: u64 = locked.map(|id| u64::from(self.tree.nodes[*id].pages)).sum();
+        if held_pages > 0 {
+            return Err(Error::Held { what: format!("namespace {namespace}"), held_tokens: self.to_units(held_pages) });
+        }
+        let before = pages.len();
+        nodes.iter().for_each(|id| pages.extend_from_slice(self.tree.host_pages(*id)));
+        self.remove_namespace(namespace, out).inspect_err(|_| pages.truncate(before))
+    }
+
+    /// A decision that was taken above the tree.
+    pub(crate) fn note(&mut self, kind: RecordKind, node: u64, a: u64, b: u64, content: u64) {
+        self.record(Record::new(kind, node, a, b, content));
+    }
+
+    /// The nodes of a segment, deepest first; none if its end is gone.
+    fn nodes_of(&self, Segment { end, pages }: Segment) -> Vec<NodeId> {
+        self.tree.nodes.resolve(end).map_or_else(|_| Vec::new(), |id| self.tree.segment(id, pages).collect())
+    }
+
+    /// Appends the slots of a segment.
+    pub(crate) fn segment_slots(&self, segment: Segment, out: &mut Vec<i64>) {
+        self.nodes_of(segment).into_iter().rev().for_each(|at| self.tree.append_slots(at, out));
+    }
+
+    /// Appends the host pages of a segment.
+    pub(crate) fn segment_host_pages(&self, segment: Segment, out: &mut Vec<u32>) {
+        self.nodes_of(segment).into_iter().rev().for_each(|at| out.extend_from_slice(self.tree.host_pages(at)));
+    }
+
+    /// Appends the host pages of one node.
+    pub(crate) fn host_pages(&self, node: NodeHandle, out: &mut Vec<u32>) -> Result<(), Error> {
+        out.extend_from_slice(self.tree.host_pages(self.tree.nodes.resolve(node)?));
+        Ok(())
+    }
+
+    /// The host pages of all nodes.
+    pub(crate) fn all_host_pages(&self) -> Vec<u32> {
+        self.tree.walk(ROOT).flat_map(|id| self.tree.host_pages(id).iter().copied()).collect()
+    }
+
+    /// Sizes by tier.
+    pub(crate) fn tier_sizes(&self) -> TierSizes {
+        let counts = self.tree.counts();
+        TierSizes {
+            device: self.sizes(),
+            host_total: self.to_units(counts.host),
+            host_only: self.to_units(counts.host_only),
+            clean: self.to_units(counts.clean),
+        }
+    }
+
+    /// Units of so many pages.
+    pub(crate) fn units_of(&self, pages: u32) -> u64 {
+        self.to_units(pages)
+    }
+
+    /// The running number of a node's creation; 0 if it is gone.
+    pub(crate) fn sequence(&self, node: NodeHandle) -> u64 {
+        self.tree.nodes.resolve(node).map_or(0, |id| self.tree.nodes[id].sequence)
+    }
+
+    /// Drops everything. Slots and pages of what is busy go to the second list of each pair, all others to the first.
+    pub(crate) fn reset_tiers(
+        &mut self,
+        busy: &Busy,
+        slots: (&mut Vec<i64>, &mut Vec<i64>),
+        pages: (&mut Vec<u32>, &mut Vec<u32>),
+    ) {
+        let busy_ids = |segments: &[Segment]| -> BTreeSet<NodeId> {
+            segments.iter().flat_map(|segment| self.nodes_of(*segment)).collect()
+        };
+        let (device, host) = (busy_ids(&busy.device), busy_ids(&busy.host));
+        for id in self.tree.walk(ROOT) {
+            if self.tree.nodes[id].residency.on_device() {
+                self.tree.append_slots(id, if device.contains(&id) { &mut *slots.1 } else { &mut *slots.0 });
+            }
+            let own = self.tree.host_pages(id);
+            if host.contains(&id) { pages.1.extend_from_slice(own) } else { pages.0.extend_from_slice(own) }
+        }
+        self.reset();
+    }
+}
+
+/// A number of pages as stored.
+fn count(pages: usize) -> u32 {
+    u32::try_from(pages).expect("a run has fewer than 2^32 pages")
+}

@@ -1,0 +1,160 @@
+//! One rank: its cache, and its seat at the table where steps are agreed.
+//!
+//! ```text
+//! lead / follow  -->  verbs of the cache  -->  close_step  -->  take_effects  -->  copies, forward pass
+//!       ^                                                                               |
+//!       '---- frame <---- vote <---- Board <---- what the copies report <--------------'
+//! ```
+//!
+//! A driver holds one `Rank`, one [`Board`] and, for its vote thread, one [`VoteMachine`](crate::protocol::VoteMachine). The
+//! scheduler's thread calls what is in here; I/O threads post to the board, and nothing else.
+
+use crate::ordinal::Ordinal;
+use crate::protocol::{Board, Control, Follower, Frame, Leader, Member, Reduced, RunAhead};
+use crate::provenance::PerRank;
+use crate::tiered::{Effect, StepError, TieredCache};
+
+/// Which part a rank takes in the frames.
+#[derive(Debug)]
+enum Seat {
+    Leader(Leader),
+    Follower(Follower),
+}
+
+/// One rank of a consensus domain.
+#[derive(Debug)]
+pub struct Rank {
+    seat: Seat,
+    cache: TieredCache,
+    /// The step that was entered and is not closed.
+    open: Option<u64>,
+}
+
+impl Rank {
+    /// The rank that stamps the frames, before it stamps `first_step`.
+    #[must_use]
+    pub fn leader(member: Member, first_step: u64, ahead: RunAhead, cache: TieredCache) -> Self {
+        Self { seat: Seat::Leader(Leader::new(member, first_step, ahead)), cache, open: None }
+    }
+
+    /// Any other rank, before it applies `first_step`.
+    #[must_use]
+    pub fn follower(member: Member, first_step: u64, cache: TieredCache) -> Self {
+        Self { seat: Seat::Follower(Follower::new(member, first_step)), cache, open: None }
+    }
+
+    /// The leader enters its next step: stamps a frame, applies it, and gives it to be sent on.
+    ///
+    /// `newest` is the newest vote that its vote thread holds, `now` its monotonic clock in milliseconds. Prefetches whose
+    /// deadline has passed are ended beside what `controls` decide.
+    ///
+    /// # Errors
+    /// Backpressure, with nothing changed; a follower's seat; fatally, what [`TieredCache`] finds in the frame.
+    pub fn lead(
+        &mut self,
+        board: &mut Board,
+        newest: Option<&Reduced>,
+        now: PerRank<u64>,
+        controls: &[Control],
+    ) -> Result<Frame, StepError> {
+        let digest = self.digest();
+        let late: Vec<Control> = self.cache.overdue().into_iter().map(Control::TimeOut).collect();
+        let leader = self.leader_seat()?;
+        let frame = leader.stamp(newest, now, digest, &[controls, &late].concat())?;
+        let applied = leader.apply(frame.clone(), board)?;
+        self.open = Some(applied.step());
+        self.cache.apply(&applied, board)?;
+        Ok(frame)
+    }
+
+    /// A follower enters its next step: checks a frame and applies it.
+    ///
+    /// # Errors
+    /// If this rank and the leader have parted; then nothing was applied. Fatally, what [`TieredCache`] finds in the frame.
+    pub fn follow(&mut self, board: &mut Board, frame: Frame) -> Result<(), StepError> {
+        let digest = self.digest();
+        let Seat::Follower(follower) = &mut self.seat else {
+            return Err(out_of_order("follow", "this rank leads"));
+        };
+        let applied = follower.check(frame, digest, board)?;
+        self.open = Some(applied.step());
+        self.cache.apply(&applied, board)
+    }
+
+    /// Issues what the step wished for. Once a step, on every rank at the same point of its scheduler: before the forward pass
+    /// that needs what was loaded.
+    ///
+    /// # Errors
+    /// If no step is open; fatally, if the board refuses an operation.
+    pub fn close_step(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
+        let Some(step) = self.open.take() else {
+            return Err(out_of_order("close_step", "no step is open"));
+        };
+        self.cache.close(board, device_free)?;
+        board.finish_step(step, self.cache.operations().retired())?;
+        Ok(())
+    }
+
+    /// External storage has answered an [`Effect::Query`] on this rank: it has so many units, as a leading part. To be called on
+    /// the scheduler's thread; a late answer is no matter.
+    ///
+    /// # Errors
+    /// If the board does not know the operation.
+    pub fn found(&mut self, board: &mut Board, k: Ordinal, units: PerRank<u64>) -> Result<(), StepError> {
+        self.cache.found(board, k, units)
+    }
+
+    /// What this rank's engines do now, in order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        self.cache.take_effects()
+    }
+
+    /// This rank loses memory behind up to so many free host pages; gives how many.
+    ///
+    /// # Errors
+    /// If the pool is fixed.
+    pub fn withdraw(&mut self, pages: PerRank<u32>) -> Result<PerRank<u32>, StepError> {
+        Ok(self.cache.host_mut().withdraw(pages)?)
+    }
+
+    /// This rank has memory again behind up to so many host pages that it had lost; gives how many.
+    pub fn restore(&mut self, pages: PerRank<u32>) -> PerRank<u32> {
+        self.cache.host_mut().restore(pages)
+    }
+
+    /// The cache.
+    #[must_use]
+    pub fn cache(&self) -> &TieredCache {
+        &self.cache
+    }
+
+    /// The cache, for its verbs.
+    pub fn cache_mut(&mut self) -> &mut TieredCache {
+        &mut self.cache
+    }
+
+    /// The decision digest at this moment.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.cache.cache().decision_digest()
+    }
+
+    /// Frames in flight from the leader to its receivers.
+    pub fn run_ahead(&mut self) -> Option<&mut RunAhead> {
+        match &mut self.seat {
+            Seat::Leader(leader) => Some(leader.ahead()),
+            Seat::Follower(_) => None,
+        }
+    }
+
+    fn leader_seat(&mut self) -> Result<&mut Leader, StepError> {
+        match &mut self.seat {
+            Seat::Leader(leader) => Ok(leader),
+            Seat::Follower(_) => Err(out_of_order("lead", "this rank follows")),
+        }
+    }
+}
+
+fn out_of_order(call: &'static str, why: &'static str) -> StepError {
+    crate::protocol::ProtocolError::OutOfOrder { call, why }.into()
+}

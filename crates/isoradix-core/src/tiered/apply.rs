@@ -1,0 +1,162 @@
+//! Applying a frame: its agreed numbers move the operations, and their actions change tree and host pool.
+
+use super::TieredCache;
+use super::effects::Effect;
+use super::error::StepError;
+use super::jobs::{Job, Work};
+use crate::evidence::RecordKind;
+use crate::operation::{Action, Share};
+use crate::ordinal::Ordinal;
+use crate::protocol::{AppliedFrame, Board, Told};
+
+impl TieredCache {
+    /// Enters the frame's step and carries out what it asks for.
+    ///
+    /// # Errors
+    /// If the ranks have parted, or a load-back failed: fatal, and the rank must not go on.
+    pub(crate) fn apply(&mut self, frame: &AppliedFrame, board: &mut Board) -> Result<(), StepError> {
+        self.now = Some(frame.now_ms());
+        self.cache.advance_step(Some(frame.step()))?;
+        for action in self.operations.apply_frame(frame)? {
+            self.act(action, frame, board)?;
+        }
+        if let Some(Told::Value(backable)) = frame.vote().map(|vote| vote.backable()) {
+            self.host.lower(backable);
+            self.host.raise(backable);
+        }
+        while let Some(kept) = self.limbo.freed(self.operations.retired()) {
+            self.host.release(&kept.pages)?;
+            self.effects.push(Effect::FreeSlots(kept.slots));
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action, frame: &AppliedFrame, board: &mut Board) -> Result<(), StepError> {
+        match action {
+            Action::Commit { operation: k, share } => {
+                self.cache.note(RecordKind::Commit, 0, k.0, share.pages.into(), share.tokens);
+                self.host.commit(k, frame.decided(share.pages))?;
+            }
+            Action::Deliver { operation: k, share } => {
+                self.cache.note(RecordKind::Deliver, 0, k.0, share.pages.into(), share.tokens);
+                self.deliver(k, share);
+            }
+            Action::Settle { operation: k, keep } => {
+                self.cache.note(RecordKind::Settle, 0, k.0, keep.into(), 0);
+                if self.takes_host_pages(k) {
+                    let pages = self.host.pages(k)[..keep as usize].to_vec();
+                    self.host.settle_part(k, frame.decided(keep))?;
+                    self.release_unused(k, &pages)?;
+                }
+            }
+            Action::Cancel { operation: k, keep } => {
+                self.cache.note(RecordKind::Cancel, 0, k.0, keep.into(), 0);
+                self.cancel(k, keep, frame)?;
+            }
+            Action::Return { operation: k, from } => {
+                self.cache.note(RecordKind::Return, 0, k.0, from.into(), 0);
+                if self.takes_host_pages(k) {
+                    self.host.finished(k)?;
+                    self.host.abort(k)?;
+                }
+            }
+            Action::Unlock { operation: k } => {
+                self.cache.note(RecordKind::Over, 0, k.0, 0, 0);
+                if let Some(job) = self.jobs.remove(&k) {
+                    self.unlock_all(job)?;
+                }
+                board.terminal(k)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn takes_host_pages(&self, k: Ordinal) -> bool {
+        self.jobs.get(&k).is_some_and(|job| matches!(job.work, Work::Backup(_) | Work::Prefetch(_)))
+    }
+
+    /// What an operation brought counts from now on.
+    fn deliver(&mut self, k: Ordinal, share: Share) {
+        let Some(job) = self.jobs.get_mut(&k) else { return };
+        if job.void {
+            job.used = Some((0, 0));
+            return;
+        }
+        match &job.work {
+            Work::Backup(subjects) => {
+                let mut pages = self.host.pages(k);
+                for (segment, _) in subjects.iter().take(share.subjects as usize) {
+                    let (own, rest) = pages.split_at(segment.pages as usize);
+                    self.cache.backed(segment.end, own);
+                    pages = rest;
+                    if self.tiers.storage {
+                        self.wishes.stores.push(*segment);
+                    }
+                }
+            }
+            Work::Prefetch(fetch) => {
+                let pages = &self.host.pages(k)[..share.pages as usize];
+                job.used = Some(self.cache.insert_on_host(&fetch.key, &fetch.namespace, fetch.anchor, pages));
+            }
+            Work::Store(subjects) => {
+                for (segment, _) in subjects.iter().take(share.subjects as usize) {
+                    self.cache.mark_stored(*segment);
+                }
+            }
+            Work::LoadBack(_) => {}
+        }
+    }
+
+    /// Of the pages that were delivered, those go back for which the tree has no use.
+    fn release_unused(&mut self, k: Ordinal, delivered: &[u32]) -> Result<(), StepError> {
+        let Some((from, to)) = self.jobs.get(&k).and_then(|job| job.used) else { return Ok(()) };
+        self.host.release(&delivered[..from as usize])?;
+        self.host.release(&delivered[to.max(from) as usize..])?;
+        Ok(())
+    }
+
+    fn cancel(&mut self, k: Ordinal, keep: u32, frame: &AppliedFrame) -> Result<(), StepError> {
+        if self.takes_host_pages(k) {
+            if keep == 0 {
+                self.host.drain(k)?;
+            } else {
+                let pages = self.host.pages(k)[..keep as usize].to_vec();
+                self.host.drain_rest(k, frame.decided(keep))?;
+                self.release_unused(k, &pages)?;
+            }
+        }
+        self.effects.push(Effect::Cancel { operation: k });
+        Ok(())
+    }
+
+    /// The operation is over: whatever was held for it is given back.
+    fn unlock_all(&mut self, job: Job) -> Result<(), StepError> {
+        if job.void {
+            return Ok(());
+        }
+        match job.work {
+            Work::Backup(subjects) => {
+                for (segment, lock) in subjects {
+                    self.cache.mark_pending(segment, false);
+                    self.cache.unlock(lock)?;
+                }
+            }
+            Work::LoadBack(subjects) => {
+                for (_, lock) in subjects {
+                    self.cache.unlock(lock)?;
+                }
+            }
+            Work::Prefetch(fetch) => {
+                if let Some(lock) = fetch.lock {
+                    self.cache.unlock_host(lock)?;
+                }
+            }
+            Work::Store(subjects) => {
+                for (_, lock) in subjects {
+                    self.cache.unlock_host(lock)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

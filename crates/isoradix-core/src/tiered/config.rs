@@ -1,0 +1,59 @@
+//! What a tiered cache is made with, beside what every cache is made with.
+
+/// When what is on the device comes to host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writing {
+    /// Once so many inserts have passed through a node: 1 writes everything through, 2 what was used again.
+    Through {
+        /// Inserts, at least 1.
+        hits: u32,
+    },
+    /// Early cleaning: the oldest nodes are backed up while what is free on the device, or could be evicted without
+    /// loss, is below this.
+    Back {
+        /// Tokens.
+        low_water: u64,
+    },
+}
+
+/// How long a prefetch may take before its leader ends it; see
+/// [`prefetch_patience_ms`](crate::protocol::prefetch_patience_ms).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefetchPatience {
+    /// Milliseconds for any prefetch.
+    pub base_ms: u64,
+    /// Milliseconds more for each 1,024 tokens begun.
+    pub per_ki_token_ms: u64,
+    /// Milliseconds at most.
+    pub most_ms: u64,
+}
+
+/// What a tiered cache is made with. Agreed by all ranks at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tiers {
+    /// When what is on the device comes to host.
+    pub writing: Writing,
+    /// Fewest tokens that are worth loading back from host.
+    pub load_back_min: u64,
+    /// Fewest tokens that are worth fetching from storage.
+    pub prefetch_min: u64,
+    /// Whether what comes to host is written on to external storage.
+    pub storage: bool,
+    /// Operations that may be open at a time: the width of the ballots' window.
+    pub window: u32,
+    /// When a prefetch is given up; never, if there is none.
+    pub patience: Option<PrefetchPatience>,
+}
+
+impl Default for Tiers {
+    fn default() -> Self {
+        Self {
+            writing: Writing::Through { hits: 1 },
+            load_back_min: 10,
+            prefetch_min: 256,
+            storage: false,
+            window: 64,
+            patience: Some(PrefetchPatience { base_ms: 1_000, per_ki_token_ms: 250, most_ms: 10_000 }),
+        }
+    }
+}

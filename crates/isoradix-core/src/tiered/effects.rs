@@ -1,0 +1,53 @@
+//! What a rank's own engines do next. Nothing in here decides: slots and pages are this rank's, and differ from those of others.
+
+use crate::namespace::Namespace;
+use crate::operation::Kind;
+use crate::ordinal::Ordinal;
+
+/// A copy, as this rank carries it out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// The operation that it belongs to.
+    pub operation: Ordinal,
+    /// From where to where.
+    pub kind: Kind,
+    /// Device slots, one a token; none if the device takes no part.
+    pub slots: Vec<i64>,
+    /// Host pages, one a page, in the order of the tokens.
+    pub pages: Vec<u32>,
+    /// What storage is asked for or given, part by part; none if it takes no part.
+    pub stored: Vec<StoredRun>,
+}
+
+/// A run of pages as external storage knows it: by the tokens up to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRun {
+    /// Where it lives.
+    pub namespace: Namespace,
+    /// All tokens up to its end, from the start of the key.
+    pub key: Vec<u32>,
+    /// Units of the key before the run.
+    pub from: u64,
+}
+
+/// Something for this rank's engines. Take all of them once a step, after it is closed, on every rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Ask external storage how much of a run it has, as a leading part; the answer goes to
+    /// [`Rank::found`](crate::Rank::found).
+    Query {
+        /// The prefetch.
+        operation: Ordinal,
+        /// What is asked for.
+        run: StoredRun,
+    },
+    /// Begin a copy; report it to the [`Board`](crate::protocol::Board).
+    Start(Transfer),
+    /// Stop a copy, if it was begun; then, or once it is off its pages, tell the board that it has finished.
+    Cancel {
+        /// The operation.
+        operation: Ordinal,
+    },
+    /// Device slots that copies kept back when the cache was reset: they are free for the device's pool at this step.
+    FreeSlots(Vec<i64>),
+}

@@ -1,0 +1,259 @@
+//! Closing a step: the wishes of one kind become one operation, equal on all ranks.
+
+use super::TieredCache;
+use super::config::Writing;
+use super::effects::{Effect, StoredRun, Transfer};
+use super::error::StepError;
+use super::jobs::{Fetch, Job, Work};
+use crate::cache::Segment;
+use crate::evidence::RecordKind;
+use crate::hash;
+use crate::operation::{Kind, Subject};
+use crate::ordinal::Ordinal;
+use crate::protocol::Board;
+use crate::provenance::PerRank;
+
+impl TieredCache {
+    /// Issues what the step wished for, in this order: loads, prefetches, backups, stores. What host pages lack is evicted first.
+    ///
+    /// `device_free` are the free slots of the device's pool, by its logical count.
+    pub(crate) fn close(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
+        let excess = self.host.ledger().excess();
+        if excess > 0 {
+            self.evict_host(excess);
+        }
+        self.issue_loads(board)?;
+        for fetch in std::mem::take(&mut self.wishes.fetches) {
+            self.issue_fetch(board, fetch)?;
+        }
+        self.wish_for_cleaning(device_free);
+        self.issue_backups(board)?;
+        self.issue_stores(board)?;
+        let (occupied, capacity) = (self.host.ledger().occupied(), self.host.ledger().capacity());
+        let counts = hash::mix(self.operations.issued(), self.operations.retired());
+        self.cache.note(RecordKind::Ledger, 0, occupied.into(), capacity.into(), counts);
+        board.post_backable(self.host.backable());
+        Ok(())
+    }
+
+    /// An operation has its ordinal: it is on the board from here on.
+    fn begin(&mut self, board: &mut Board, k: Ordinal, kind: Kind, subjects: &[Subject]) -> Result<(), StepError> {
+        board.issue(k)?;
+        board.enqueue(kind.fifo(), k)?;
+        let pages: u64 = subjects.iter().map(|subject| u64::from(subject.pages)).sum();
+        let content = subjects.iter().fold(kind as u64, |content, subject| {
+            hash::mix(content, hash::mix(subject.id, subject.tokens))
+        });
+        self.cache.note(RecordKind::Issue, subjects[0].id, k.0, pages, content);
+        Ok(())
+    }
+
+    fn decline(&mut self, kind: Kind, pages: u32) {
+        self.cache.note(RecordKind::Decline, 0, pages.into(), 0, kind as u64);
+    }
+
+    fn subject(&self, Segment { end, pages }: Segment, taken: bool) -> Subject {
+        let tokens = self.cache.units_of(pages);
+        Subject { id: self.cache.sequence(end), pages: if taken { pages } else { 0 }, tokens }
+    }
+
+    fn issue_loads(&mut self, board: &mut Board) -> Result<(), StepError> {
+        let loads = std::mem::take(&mut self.wishes.loads);
+        if loads.is_empty() {
+            return Ok(());
+        }
+        let subjects: Vec<Subject> = loads.iter().map(|(segment, _)| self.subject(*segment, true)).collect();
+        let k = self.operations.issue_batch(Kind::LoadBack, &subjects).expect("room was kept when it was wished for");
+        self.begin(board, k, Kind::LoadBack, &subjects)?;
+        let (mut slots, mut pages) = (Vec::new(), Vec::new());
+        for (segment, _) in &loads {
+            self.cache.segment_slots(*segment, &mut slots);
+            self.cache.segment_host_pages(*segment, &mut pages);
+        }
+        self.effects.push(Effect::Start(Transfer { operation: k, kind: Kind::LoadBack, slots, pages, stored: vec![] }));
+        self.jobs.insert(k, Job::new(Work::LoadBack(loads)));
+        Ok(())
+    }
+
+    fn issue_fetch(&mut self, board: &mut Board, mut fetch: Fetch) -> Result<(), StepError> {
+        let tokens = self.cache.units_of(fetch.pages);
+        if !self.make_room(fetch.pages) {
+            self.decline(Kind::Prefetch, fetch.pages);
+            if let Some(lock) = fetch.lock.take() {
+                self.cache.unlock_host(lock)?;
+            }
+            return Ok(());
+        }
+        let subject = Subject { id: fetch.ticket.0, pages: fetch.pages, tokens };
+        let issued = self.operations.issue_prefetch(fetch.pages, tokens, self.prefetch_pages_min(), subject.id);
+        let k = issued.expect("room was kept when it was wished for");
+        self.begin(board, k, Kind::Prefetch, &[subject])?;
+        self.host.ask(k, fetch.pages)?.expect("there is room");
+        let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
+        self.effects.push(Effect::Query { operation: k, run });
+        self.jobs.insert(k, Job::new(Work::Prefetch(fetch)));
+        Ok(())
+    }
+
+    pub(super) fn prefetch_pages_min(&self) -> u32 {
+        self.cache.pages_of(self.tiers.prefetch_min.next_multiple_of(self.cache.page_size().into())).max(1)
+    }
+
+    /// Makes so many host pages available, if eviction can; says whether they are.
+    fn make_room(&mut self, pages: u32) -> bool {
+        if let Err(declined) = self.host.ledger().room(pages) {
+            let missing = u32::try_from(declined.short_by()).unwrap_or(u32::MAX);
+            self.evict_host(missing);
+        }
+        self.host.ledger().room(pages).is_ok()
+    }
+
+    /// Under write-back, wishes for the oldest that is not on host, as long as too little could go without loss.
+    fn wish_for_cleaning(&mut self, device_free: u64) {
+        let Writing::Back { low_water } = self.tiers.writing else { return };
+        let coming: u64 = self.jobs.iter().map(|(k, job)| if job.is_backup() { self.tokens_of(*k) } else { 0 }).sum();
+        let missing = low_water.saturating_sub(device_free + self.sizes().clean + coming);
+        if missing > 0 {
+            let oldest = self.cache.oldest_without_backup(missing);
+            self.wishes.backups.extend(oldest.into_iter().map(|end| Segment { end, pages: 0 }));
+        }
+    }
+
+    fn tokens_of(&self, k: Ordinal) -> u64 {
+        self.operations.operation(k).map_or(0, crate::operation::Operation::tokens)
+    }
+
+    fn issue_backups(&mut self, board: &mut Board) -> Result<(), StepError> {
+        if self.wishes.backups.is_empty() || !self.has_room() {
+            return Ok(());
+        }
+        let mut chosen = self.choose_backups();
+        let pages = chosen.iter().fold(0_u32, |sum, segment| sum.saturating_add(segment.pages));
+        if pages > 0 && !self.make_room(pages) {
+            self.decline(Kind::Backup, pages);
+            let mut left = self.host.ledger().available();
+            let fit = chosen.iter().take_while(|segment| {
+                let fits = segment.pages <= left;
+                left = left.saturating_sub(segment.pages);
+                fits
+            });
+            chosen.truncate(fit.count());
+        }
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let subjects: Vec<Subject> = chosen.iter().map(|segment| self.subject(*segment, true)).collect();
+        let k = self.operations.issue_batch(Kind::Backup, &subjects).expect("there is room in the window");
+        self.begin(board, k, Kind::Backup, &subjects)?;
+        self.host.ask(k, subjects.iter().map(|subject| subject.pages).sum())?.expect("there are pages");
+        let reserved = self.host.reserve(k)?;
+        board.post_pages(k, reserved)?;
+        self.start_backup(k, &chosen);
+        let mut held = Vec::with_capacity(chosen.len());
+        for segment in chosen {
+            held.push((segment, self.cache.lock(segment.end)?));
+            self.cache.mark_pending(segment, true);
+        }
+        self.jobs.insert(k, Job::new(Work::Backup(held)));
+        Ok(())
+    }
+
+    /// The nodes that the wishes come to, parents first. A wish below something that is still pending waits for it.
+    fn choose_backups(&mut self) -> Vec<Segment> {
+        let threshold = match self.tiers.writing {
+            Writing::Through { hits } => hits,
+            Writing::Back { .. } => 0,
+        };
+        let (mut chosen, mut later) = (Vec::new(), Vec::new());
+        for wish in std::mem::take(&mut self.wishes.backups) {
+            if !self.cache.choose_backups(wish.end, threshold, &mut chosen) {
+                later.push(wish);
+            }
+        }
+        self.wishes.backups = later;
+        chosen
+    }
+
+    /// The copy begins with what this rank could reserve: the leading nodes that fit, each whole.
+    fn start_backup(&mut self, k: Ordinal, chosen: &[Segment]) {
+        let own = self.host.pages(k);
+        let (mut slots, mut end) = (Vec::new(), 0);
+        for segment in chosen {
+            if end + segment.pages as usize > own.len() {
+                break;
+            }
+            end += segment.pages as usize;
+            self.cache.segment_slots(*segment, &mut slots);
+        }
+        if end > 0 {
+            let pages = own[..end].to_vec();
+            let transfer = Transfer { operation: k, kind: Kind::Backup, slots, pages, stored: vec![] };
+            self.effects.push(Effect::Start(transfer));
+        }
+    }
+
+    fn issue_stores(&mut self, board: &mut Board) -> Result<(), StepError> {
+        if self.wishes.stores.is_empty() || !self.has_room() {
+            return Ok(());
+        }
+        let mut wished = std::mem::take(&mut self.wishes.stores);
+        wished.retain(|segment| self.cache.is_wholly_on_host(*segment));
+        if wished.is_empty() {
+            return Ok(());
+        }
+        let subjects: Vec<Subject> = wished.iter().map(|segment| self.subject(*segment, false)).collect();
+        let k = self.operations.issue_batch(Kind::Store, &subjects).expect("there is room in the window");
+        self.begin(board, k, Kind::Store, &subjects)?;
+        let (mut pages, mut stored, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        for segment in wished {
+            self.cache.segment_host_pages(segment, &mut pages);
+            stored.push(self.stored_run(segment));
+            held.push((segment, self.cache.host_lock(segment.end)?));
+        }
+        self.effects.push(Effect::Start(Transfer { operation: k, kind: Kind::Store, slots: vec![], pages, stored }));
+        self.jobs.insert(k, Job::new(Work::Store(held)));
+        Ok(())
+    }
+
+    fn stored_run(&self, segment: Segment) -> StoredRun {
+        let (namespace, key) = self.cache.path_key(segment.end);
+        let from = self.cache.units_in(&key) - self.cache.units_of(segment.pages);
+        StoredRun { namespace, key, from }
+    }
+
+    /// External storage has answered a prefetch's question on this rank: so many units, a leading part.
+    ///
+    /// The rank votes them, reserves as many pages and begins the copy at once.
+    pub(crate) fn found(&mut self, board: &mut Board, k: Ordinal, units: PerRank<u64>) -> Result<(), StepError> {
+        let asked = match self.jobs.get(&k).map(|job| &job.work) {
+            Some(Work::Prefetch(fetch)) => fetch.pages,
+            _ => return Ok(()),
+        };
+        let sizes = PerRank::observe((self.cache.page_size(), asked));
+        let pages = units.zip(sizes).map(|(units, (page, asked))| {
+            u32::try_from(units / u64::from(page)).unwrap_or(u32::MAX).min(asked)
+        });
+        let (pages, to_reserve) = pages.fork();
+        let page = PerRank::observe(self.cache.page_size());
+        board.post_hit(k, pages.zip(page).map(|(pages, page)| u64::from(pages) * u64::from(page)))?;
+        if self.host.ledger().stage(k) != Some(crate::host::Stage::Asked) {
+            return Ok(());
+        }
+        let reserved = self.host.reserve_up_to(k, to_reserve)?;
+        board.post_pages(k, reserved)?;
+        self.start_fetch(k);
+        Ok(())
+    }
+
+    /// Fewer pages than are worth it are a miss for all ranks, whatever the others have: nothing is copied then.
+    fn start_fetch(&mut self, k: Ordinal) {
+        let pages = self.host.pages(k).to_vec();
+        let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) else { return };
+        if pages.len() < self.prefetch_pages_min().min(fetch.pages) as usize {
+            return;
+        }
+        let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
+        let transfer = Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored: vec![run] };
+        self.effects.push(Effect::Start(transfer));
+    }
+}

@@ -1,0 +1,61 @@
+//! What each open operation is about: nodes, and what is held for it.
+
+use super::answers::PrefetchTicket;
+use crate::cache::Segment;
+use crate::holds::{HostLockReceipt, LockReceipt};
+use crate::namespace::Namespace;
+use crate::node::NodeHandle;
+use crate::ordinal::Ordinal;
+use crate::protocol::Deadline;
+use std::collections::BTreeMap;
+
+/// A prefetch, from its wish on.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    pub(super) ticket: PrefetchTicket,
+    pub(super) namespace: Namespace,
+    /// Tokens from the start, as far as they are asked for.
+    pub(super) key: Vec<u32>,
+    pub(super) anchor: NodeHandle,
+    /// Units above the anchor's end.
+    pub(super) above: u64,
+    /// Pages asked for.
+    pub(super) pages: u32,
+    /// Keeps the anchor on host; gone once it is given back.
+    pub(super) lock: Option<HostLockReceipt>,
+    pub(super) deadline: Option<Deadline>,
+}
+
+/// What an operation moves.
+#[derive(Debug)]
+pub(super) enum Work {
+    Backup(Vec<(Segment, LockReceipt)>),
+    LoadBack(Vec<(Segment, LockReceipt)>),
+    Prefetch(Fetch),
+    Store(Vec<(Segment, HostLockReceipt)>),
+}
+
+/// An open operation.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) work: Work,
+    /// The cache was reset: the nodes are gone, and the receipts with them.
+    pub(super) void: bool,
+    /// Pages of what was delivered that the tree has no use for: from the front, and up to the end.
+    pub(super) used: Option<(u32, u32)>,
+}
+
+impl Job {
+    pub(super) fn new(work: Work) -> Self {
+        Self { work, void: false, used: None }
+    }
+}
+
+/// All open operations.
+pub(super) type Jobs = BTreeMap<Ordinal, Job>;
+
+impl Job {
+    pub(super) fn is_backup(&self) -> bool {
+        matches!(self.work, Work::Backup(_))
+    }
+}

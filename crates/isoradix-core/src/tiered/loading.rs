@@ -1,0 +1,148 @@
+//! Bringing up what is below: from host to the device, from storage to host.
+
+use super::TieredCache;
+use super::answers::{PrefetchState, PrefetchTicket};
+use super::jobs::{Fetch, Work};
+use crate::cache::Segment;
+use crate::error::Error;
+use crate::evidence::RecordKind;
+use crate::hash;
+use crate::holds::HostLockReceipt;
+use crate::ints::Ints;
+use crate::namespace::Namespace;
+use crate::node::NodeHandle;
+use crate::operation::State;
+use crate::ordinal::Ordinal;
+use crate::protocol::{Deadline, prefetch_patience_ms};
+
+impl TieredCache {
+    /// Keeps what is on host of a node, and of all above it: what a match promised is there until the receipt is given back,
+    /// to [`unlock_host`](Self::unlock_host), or to [`load_back`](Self::load_back).
+    ///
+    /// # Errors
+    /// A stale handle.
+    pub fn host_lock(&mut self, node: NodeHandle) -> Result<HostLockReceipt, Error> {
+        self.cache.host_lock(node)
+    }
+
+    /// Gives back a host lock.
+    ///
+    /// # Errors
+    /// A receipt that is not outstanding.
+    pub fn unlock_host(&mut self, receipt: HostLockReceipt) -> Result<(), Error> {
+        self.cache.unlock_host(receipt)
+    }
+
+    /// Device slots that [`load_back`](Self::load_back) takes; 0 if it would decline: fewer tokens than are worth it, or the
+    /// window is full.
+    ///
+    /// # Errors
+    /// A receipt that is not outstanding.
+    pub fn load_back_need(&self, receipt: HostLockReceipt) -> Result<u64, Error> {
+        let end = self.cache.host_locked(receipt)?;
+        let tokens = self.cache.host_only_units(end)?;
+        let joins = !self.wishes.loads.is_empty();
+        let fits = joins || self.has_room();
+        Ok(if tokens >= self.tiers.load_back_min.max(1) && fits { tokens } else { 0 })
+    }
+
+    /// Brings all that is on host alone, up to the locked node, onto the device: all of it or nothing.
+    ///
+    /// The nodes are on the device at once, and locked until the copy is done; compute that needs them waits for this rank's own
+    /// copy, which begins when the step is closed. Gives the tokens that are loaded; the receipt is used up then. For 0 the load
+    /// is declined, and nothing has changed.
+    ///
+    /// # Errors
+    /// A receipt that is not outstanding; slots out of range, or not as many as [`load_back_need`](Self::load_back_need) says.
+    pub fn load_back(&mut self, receipt: HostLockReceipt, slots: Ints<'_>) -> Result<u64, Error> {
+        let need = self.load_back_need(receipt)?;
+        if need == 0 {
+            return Ok(0);
+        }
+        if slots.len() as u64 != need {
+            let hint = "allocate exactly what load_back_need says";
+            return Err(Error::Length { what: "slots", got: slots.len() as u64, min: need, max: need, hint });
+        }
+        let end = self.cache.host_locked(receipt)?;
+        let lock = self.cache.load_back(end, slots)?;
+        self.cache.unlock_host(receipt)?;
+        let pages = self.cache.pages_of(need);
+        self.wishes.loads.push((Segment { end, pages }, lock));
+        Ok(need)
+    }
+
+    /// Wishes for what external storage has of `key` below `anchor`, a node of its path that is on host, or the root.
+    ///
+    /// It is issued when the step is closed. Tokens that come in are on host alone from the frame on that ends it. Declined,
+    /// with no ticket, if it is too short, the window is full, or the anchor is not on host.
+    ///
+    /// # Errors
+    /// Tokens out of range; a stale handle.
+    pub fn prefetch(
+        &mut self,
+        key: Ints<'_>,
+        namespace: &Namespace,
+        anchor: NodeHandle,
+    ) -> Result<Option<PrefetchTicket>, Error> {
+        let (above, on_host) = self.cache.host_anchor(anchor)?;
+        let key = self.cache.whole_key(key)?;
+        let tokens = self.cache.units_in(&key).saturating_sub(above);
+        if !on_host || tokens < self.tiers.prefetch_min.max(1) || !self.has_room() {
+            return Ok(None);
+        }
+        let pages = self.cache.pages_of(tokens);
+        let lock = self.cache.host_lock(anchor)?;
+        let ticket = PrefetchTicket(self.tickets);
+        self.tickets += 1;
+        let content = key.iter().fold(0, |hash, token| hash::mix(hash, u64::from(*token) + 1));
+        self.cache.note(RecordKind::Prefetch, 0, tokens, above, content);
+        let patience = self.tiers.patience.zip(self.now);
+        let deadline = patience.map(|(patience, now)| {
+            let wait = prefetch_patience_ms(patience.base_ms, patience.per_ki_token_ms, patience.most_ms, tokens);
+            Deadline::after(now, wait)
+        });
+        let namespace = namespace.clone();
+        self.wishes.fetches.push(Fetch { ticket, namespace, key, anchor, above, pages, lock: Some(lock), deadline });
+        Ok(Some(ticket))
+    }
+
+    /// How far a prefetch is.
+    #[must_use]
+    pub fn prefetch_state(&self, ticket: PrefetchTicket) -> PrefetchState {
+        if self.wishes.fetches.iter().any(|fetch| fetch.ticket == ticket) {
+            return PrefetchState::Wished;
+        }
+        let counts = |k: Ordinal| self.operations.operation(k).is_some_and(|operation| operation.state().is_counting());
+        let of_ticket = self.jobs.iter().find(|(k, job)| {
+            let Work::Prefetch(fetch) = &job.work else { return false };
+            fetch.ticket == ticket && counts(**k)
+        });
+        of_ticket.map_or(PrefetchState::Over, |(k, _)| PrefetchState::Issued(*k))
+    }
+
+    /// The ordinal of a prefetch that is under way.
+    #[must_use]
+    pub fn prefetch_ordinal(&self, ticket: PrefetchTicket) -> Option<Ordinal> {
+        match self.prefetch_state(ticket) {
+            PrefetchState::Issued(k) => Some(k),
+            PrefetchState::Wished | PrefetchState::Over => None,
+        }
+    }
+
+    /// Prefetches whose deadline has passed, by the clock of the frame applied last: the leader ends them with the next.
+    pub(crate) fn overdue(&self) -> Vec<Ordinal> {
+        let Some(now) = self.now else { return Vec::new() };
+        let late = self.jobs.iter().filter(|(k, job)| {
+            let Work::Prefetch(Fetch { deadline: Some(deadline), .. }) = &job.work else { return false };
+            let state = self.operations.operation(**k).map_or(State::Done, |operation| operation.state());
+            deadline.has_passed(now) && state.is_counting()
+        });
+        late.map(|(k, _)| *k).collect()
+    }
+
+    /// Whether one more operation has a place in the window, beside those that are planned.
+    pub(super) fn has_room(&self) -> bool {
+        let open = self.operations.issued() - self.operations.base();
+        open + self.wishes.planned() < u64::from(self.tiers.window)
+    }
+}

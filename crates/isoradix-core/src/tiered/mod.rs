@@ -1,0 +1,211 @@
+//! The cache over two tiers: tree, host pages and operations as one deterministic machine.
+//!
+//! Verbs change the tree at once and wish for copies; [`close`](TieredCache) of a step turns the wishes of one kind into one
+//! operation; applied frames move the operations, and their actions change tree and host pool. All of it is logical: what a
+//! verb answers, and what a close issues, is a function of the calls and of the frames applied, on every rank alike. The
+//! physical side, which slots and pages a copy touches, leaves as [`Effect`]s and decides nothing.
+//!
+//! | wish | made by | operation |
+//! |---|---|---|
+//! | load-back | `load_back`: its nodes are on the device at once, locked until it is done | host to device |
+//! | prefetch | `prefetch`: its tokens come into the tree when it ends | storage to host |
+//! | backup | an insert that reaches the threshold, or early cleaning | device to host |
+//! | store | a delivered backup, where there is storage | host to storage |
+//!
+//! Who owns a host page: the pool, then the operation from `reserve` to `settle`, then the tree until its node leaves host,
+//! then the pool. A reset hands what open operations touch to *limbo*, until they have ended.
+//!
+//! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`; `jobs`, `wishes`, `limbo`;
+//! `loading`, `issue`, `apply`, `reset`, `look`.
+
+mod answers;
+mod apply;
+mod config;
+mod effects;
+mod error;
+mod issue;
+mod jobs;
+mod limbo;
+mod loading;
+mod look;
+mod reset;
+#[cfg(test)]
+mod tests;
+mod wishes;
+
+pub use answers::{PrefetchState, PrefetchTicket, TieredMatch};
+pub use config::{PrefetchPatience, Tiers, Writing};
+pub use effects::{Effect, StoredRun, Transfer};
+pub use error::StepError;
+
+use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume, Segment};
+use crate::error::Error;
+use crate::holds::{LockReceipt, PinReceipt};
+use crate::host::HostPool;
+use crate::ints::Ints;
+use crate::namespace::Namespace;
+use crate::node::NodeHandle;
+use crate::operation::{OperationTable, Pools};
+use crate::provenance::Agreed;
+use jobs::Jobs;
+use limbo::Limbo;
+use wishes::Wishes;
+
+/// A prefix cache over device and host, equal on all ranks at every step. One rank's [`Rank`](crate::Rank) drives it.
+#[derive(Debug)]
+pub struct TieredCache {
+    tiers: Tiers,
+    cache: PrefixCache,
+    host: HostPool,
+    operations: OperationTable,
+    jobs: Jobs,
+    wishes: Wishes,
+    limbo: Limbo,
+    /// Prefetches wished for so far.
+    tickets: u64,
+    /// The leader's clock in the frame applied last.
+    now: Option<Agreed<u64>>,
+    effects: Vec<Effect>,
+}
+
+impl TieredCache {
+    /// An empty cache in front of a pool of host pages, each as large as a page of the device.
+    ///
+    /// # Errors
+    /// A configuration out of range.
+    pub fn new(rank: u32, config: Config, tiers: Tiers, host: HostPool) -> Result<Self, Error> {
+        let out_of_range = |what, value, hint| Error::OutOfRange {
+            what,
+            value,
+            min: 1,
+            max: i128::from(u32::MAX),
+            index: None,
+            hint,
+        };
+        if tiers.writing == (Writing::Through { hits: 0 }) {
+            return Err(out_of_range("write-through hits", 0, "1 writes everything through, 2 what is used again"));
+        }
+        let operations = OperationTable::new(rank, tiers.window, Pools::USUAL)
+            .map_err(|_| out_of_range("window", tiers.window.into(), "64 operations are enough for most"))?;
+        Ok(Self {
+            tiers,
+            cache: PrefixCache::new(config)?,
+            host,
+            operations,
+            jobs: Jobs::new(),
+            wishes: Wishes::default(),
+            limbo: Limbo::default(),
+            tickets: 0,
+            now: None,
+            effects: Vec::new(),
+        })
+    }
+
+    /// The longest cached prefix of `key` over both tiers; otherwise as [`PrefixCache::match_prefix`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn match_prefix(
+        &mut self,
+        key: Ints<'_>,
+        namespace: &Namespace,
+        resume: Option<Resume>,
+    ) -> Result<TieredMatch, Error> {
+        let found = self.cache.match_prefix(key, namespace, resume)?;
+        let (node, hit_tokens) = self.cache.on_device(found.node)?;
+        Ok(TieredMatch { hit_tokens, node, host_tokens: found.hit_tokens - hit_tokens, host_node: found.node })
+    }
+
+    /// Caches `key` on the device, as [`PrefixCache::insert`]; what of it is on host alone takes its slots as well.
+    ///
+    /// Under write-through, whatever has the hits now is wished for on host.
+    ///
+    /// # Errors
+    /// As there; also if the resume point is deeper than what is on the device.
+    pub fn insert(
+        &mut self,
+        key: Ints<'_>,
+        slots: Ints<'_>,
+        namespace: &Namespace,
+        priority: i64,
+        resume: Option<Resume>,
+    ) -> Result<Insert, Error> {
+        let insert = self.cache.insert(key, slots, namespace, priority, resume)?;
+        if let Writing::Through { .. } = self.tiers.writing
+            && self.cache.lacks_backup(insert.node)
+        {
+            self.wishes.backups.push(Segment { end: insert.node, pages: 0 });
+        }
+        Ok(insert)
+    }
+
+    /// Drops what may go from the device until at least `num_tokens` are freed; what is on host too stays there.
+    ///
+    /// It never waits: under write-back, what is not on host yet is dropped in its turn, and reported.
+    ///
+    /// # Errors
+    /// As [`PrefixCache::evict`].
+    pub fn evict(&mut self, num_tokens: u64, out: &mut Vec<i64>) -> Result<Evicted, Error> {
+        let evicted = self.cache.evict_from_device(num_tokens, out)?;
+        match self.tiers.writing {
+            Writing::Through { .. } => Ok(evicted),
+            Writing::Back { .. } => Ok(Evicted { dropped_dirty: evicted.freed - evicted.demoted, ..evicted }),
+        }
+    }
+
+    /// Drops leaves that are on host alone until at least `pages` pages are freed; gives how many were.
+    ///
+    /// # Panics
+    /// If the host pool and the tree disagree about a page, which is a defect.
+    pub fn evict_host(&mut self, pages: u32) -> u32 {
+        let mut freed = Vec::new();
+        let count = self.cache.evict_from_host(pages, &mut freed);
+        self.host.release(&freed).expect("the tree's pages are settled");
+        count
+    }
+
+    /// See [`PrefixCache::touch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn touch(&mut self, node: NodeHandle) -> Result<(), Error> {
+        self.cache.touch(node)
+    }
+
+    /// See [`PrefixCache::lock`]. What is locked leaves neither tier.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lock(&mut self, node: NodeHandle) -> Result<LockReceipt, Error> {
+        self.cache.lock(node)
+    }
+
+    /// See [`PrefixCache::unlock`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unlock(&mut self, receipt: LockReceipt) -> Result<(), Error> {
+        self.cache.unlock(receipt)
+    }
+
+    /// See [`PrefixCache::pin`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pin(&mut self, node: NodeHandle) -> Result<PinReceipt, Error> {
+        self.cache.pin(node)
+    }
+
+    /// See [`PrefixCache::unpin`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unpin(&mut self, receipt: PinReceipt) -> Result<(), Error> {
+        self.cache.unpin(receipt)
+    }
+
+    /// What is to be carried out now, in order.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+}

@@ -1,0 +1,70 @@
+//! Dropping much at once.
+
+use super::TieredCache;
+use super::jobs::Work;
+use super::limbo::Kept;
+use super::wishes::Wishes;
+use crate::cache::Busy;
+use crate::error::Error;
+use crate::namespace::Namespace;
+
+impl TieredCache {
+    /// Drops all of a namespace from both tiers; appends its device slots to `out` and gives their number.
+    ///
+    /// # Errors
+    /// Any of it is locked, pinned or locked on host, by requests or by operations.
+    ///
+    /// # Panics
+    /// If the host pool and the tree disagree about a page, which is a defect.
+    pub fn remove_namespace(&mut self, namespace: &Namespace, out: &mut Vec<i64>) -> Result<u64, Error> {
+        let mut pages = Vec::new();
+        let dropped = self.cache.remove_namespace_from_tiers(namespace, out, &mut pages)?;
+        self.host.release(&pages).expect("the tree's pages are settled");
+        Ok(dropped)
+    }
+
+    /// Drops everything from both tiers, held or not, ends every receipt and forgets every wish; gives the units that were on
+    /// the device.
+    ///
+    /// Appends to `out` the device slots that are free now. What a copy under way may touch stays occupied until all operations
+    /// that are open now have ended: those slots come later, as [`Effect::FreeSlots`](super::Effect::FreeSlots). Clock, ordinals
+    /// and digests go on.
+    ///
+    /// # Panics
+    /// If the host pool and the tree disagree about a page, which is a defect.
+    pub fn reset(&mut self, out: &mut Vec<i64>) -> u64 {
+        let dropped = self.sizes().device.total;
+        let mut busy = Busy::default();
+        for job in self.jobs.values_mut() {
+            if !job.void {
+                mark_busy(&job.work, &mut busy);
+                job.void = true;
+            }
+        }
+        let until = self.operations.issued();
+        let (mut kept, mut pages) = (Kept { until, slots: Vec::new(), pages: Vec::new() }, Vec::new());
+        self.cache.reset_tiers(&busy, (out, &mut kept.slots), (&mut pages, &mut kept.pages));
+        self.host.release(&pages).expect("the tree's pages are settled");
+        self.limbo.keep(kept);
+        self.wishes = Wishes::default();
+        dropped
+    }
+}
+
+/// Which nodes a copy of this work may read or write, by tier. What an operation's own host pages are, the pool knows.
+fn mark_busy(work: &Work, busy: &mut Busy) {
+    match work {
+        Work::Backup(subjects) => {
+            busy.device.extend(subjects.iter().map(|(segment, _)| *segment));
+        }
+        Work::LoadBack(subjects) => {
+            let segments = subjects.iter().map(|(segment, _)| *segment);
+            busy.device.extend(segments.clone());
+            busy.host.extend(segments);
+        }
+        Work::Store(subjects) => {
+            busy.host.extend(subjects.iter().map(|(segment, _)| *segment));
+        }
+        Work::Prefetch(_) => {}
+    }
+}
