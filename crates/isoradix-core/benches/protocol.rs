@@ -37,7 +37,7 @@ impl Pair {
     }
 
     fn complete(&mut self, rank: usize) -> Reduced {
-        self.votes[rank].complete(&self.ballots[0]).expect("ranks that agree")
+        self.votes[rank].complete(&mut self.boards[rank], &self.ballots[0]).expect("ranks that agree")
     }
 
     fn vote(&mut self) -> Reduced {

@@ -212,7 +212,7 @@ fn a_rank_that_skips_a_vote_is_found() {
     let mut cluster = Cluster::new();
     cluster.vote();
     let own = cluster.ranks[3].fill().unwrap();
-    cluster.ranks[3].votes.complete(&own).unwrap();
+    cluster.ranks[3].complete(&own).unwrap();
     let refused = cluster.vote_refused(|_| ());
     assert_eq!(
         refused[0].to_string(),
@@ -285,7 +285,7 @@ fn a_vector_above_an_own_ballot_is_refused_by_that_rank() {
     let at = BALLOT_HEADER_WORDS + SlotField::Progress as usize;
     let mut reduced = cluster.reduce(|_| ());
     reduced[at] = 3;
-    let refused = cluster.ranks[1].votes.complete(&reduced).unwrap_err();
+    let refused = cluster.ranks[1].complete(&reduced).unwrap_err();
     let expected = Divergence::AboveBallot {
         rank: 1,
         step: None,
@@ -308,7 +308,7 @@ fn a_framed_number_that_this_rank_lacks_is_form_b_by_name() {
     }
     // A vote that went round rank 3.
     let reduced = cluster.reduce(|ballots| ballots[3] = ballots[2].clone());
-    cluster.newest = Some(cluster.ranks[0].votes.complete(&reduced).unwrap());
+    cluster.newest = Some(cluster.ranks[0].complete(&reduced).unwrap());
     let frame = cluster.stamp(&[]).unwrap();
     assert!(cluster.check(2, frame.clone()).is_ok());
     let divergence = cluster.check(3, frame).unwrap_err();
@@ -319,6 +319,62 @@ fn a_framed_number_that_this_rank_lacks_is_form_b_by_name() {
     );
     assert!(cluster.ranks[3].board.issue(k(0)).is_ok(), "the board is as it was");
     assert_eq!(cluster.followers[2].next_step(), 1);
+}
+
+/// A vote in which operation 0 has so many tokens, and the frame of it.
+fn framed_hit(cluster: &mut Cluster, tokens: u64, completes: &[usize]) -> Frame {
+    cluster.issue(0);
+    cluster.ranks.iter_mut().for_each(|rank| drop(rank.board.post_hit(k(0), PerRank::observe(tokens)).unwrap()));
+    let reduced = cluster.reduce(|_| ());
+    for &rank in completes {
+        cluster.newest = Some(cluster.ranks[rank].complete(&reduced).unwrap());
+    }
+    cluster.stamp(&[]).unwrap()
+}
+
+/// Less than this rank voted, so it lacks nothing; but other ranks will decide by more.
+#[test]
+fn a_framed_vector_is_what_this_rank_reduced_as_soon_as_it_has() {
+    let mut cluster = Cluster::new();
+    framed_hit(&mut cluster, 640, &[0, 2]);
+    let frame = framed_hit(&mut Cluster::new(), 512, &[0]);
+    assert!(cluster.check(1, frame.clone()).is_ok(), "rank 1 has voted 640, and not seen what came of it");
+    let board = cluster.ranks[2].board.admission();
+    let divergence = cluster.check(2, frame.clone()).unwrap_err();
+    assert_eq!(
+        divergence.to_string(),
+        "divergence at step 1: the frame says of vote 0 that hit of operation 0 is 512, rank 2 has reduced 640; \
+         nothing was taken\nhint: the reduction gave unequal results, or the frame is of another group or was altered"
+    );
+    assert_eq!((cluster.ranks[2].board.admission(), cluster.followers[1].next_step()), (board, 1));
+    let good = framed_hit(&mut Cluster::new(), 640, &[0]);
+    assert!(cluster.check(2, good).is_ok());
+}
+
+#[test]
+fn a_vector_is_compared_while_it_is_kept() {
+    let (mut cluster, mut other) = (Cluster::new(), Cluster::new());
+    framed_hit(&mut cluster, 640, &[0, 1, 2, 3]);
+    let frame = framed_hit(&mut other, 512, &[0]);
+    (0..127).for_each(|_| cluster.vote());
+    assert!(matches!(cluster.check(1, frame.clone()), Err(Divergence::Reduction { rank: 1, vote: 0, .. })));
+    cluster.vote();
+    assert!(cluster.check(1, frame).is_ok(), "as long as ballots are, and no longer");
+}
+
+#[test]
+fn a_digest_that_could_not_be_compared_is_counted() {
+    let mut cluster = Cluster::new();
+    let uncompared = |cluster: &Cluster| cluster.ranks.iter().map(|rank| rank.votes.uncompared()).collect::<Vec<u64>>();
+    cluster.vote();
+    cluster.step(&[]);
+    (0..2).for_each(|_| cluster.vote());
+    assert_eq!(uncompared(&cluster), [0; RANKS], "at first there is no step to compare, then there is its digest");
+    (0..4_096).for_each(|_| drop(cluster.step(&[])));
+    cluster.vote();
+    assert_eq!(uncompared(&cluster), [1; RANKS], "step 1 is 4,096 steps ago");
+    cluster.vote();
+    assert_eq!(uncompared(&cluster), [1; RANKS]);
 }
 
 #[test]
@@ -396,14 +452,14 @@ fn a_framed_vector_of_another_window_is_refused() {
     let mut votes = VoteMachine::new(0, EPOCH, 2, Pacing::default()).unwrap();
     let mut ballot = vec![0; votes.words()];
     votes.fill(&mut board, &mut ballot).unwrap();
-    let reduced = votes.complete(&ballot).unwrap();
+    let reduced = votes.complete(&mut board, &ballot).unwrap();
     let mut cluster = Cluster::new();
     cluster.vote();
     let mut leader = Leader::new(member(0), 1, RunAhead::new(0, 1));
     let frame = leader.stamp(Some(&reduced), PerRank::observe(1), 0, &[]).unwrap();
     assert!(matches!(cluster.check(1, frame), Err(Divergence::Shape { rank: 1, got: 28, expected: 52 })));
     let reduced = cluster.reduce(|_| ());
-    let refused = cluster.ranks[0].votes.complete(&reduced[..51]).unwrap_err();
+    let refused = cluster.ranks[0].complete(&reduced[..51]).unwrap_err();
     assert!(matches!(refused, ProtocolError::Divergence(Divergence::Shape { got: 51, .. })));
 }
 
@@ -413,7 +469,7 @@ fn calls_out_of_order_are_refused() {
     let out_of_order = |result: Result<(), ProtocolError>| matches!(result, Err(ProtocolError::OutOfOrder { .. }));
     let mut ballot = cluster.ranks[0].fill().unwrap();
     assert!(out_of_order(cluster.ranks[0].fill().map(drop)));
-    assert!(out_of_order(cluster.ranks[1].votes.complete(&ballot).map(drop)));
+    assert!(out_of_order(cluster.ranks[1].complete(&ballot).map(drop)));
     ballot.push(0);
     let cluster::Rank { board, votes, .. } = &mut cluster.ranks[1];
     assert!(matches!(votes.fill(board, &mut ballot), Err(ProtocolError::Length { got: 53, expected: 52, .. })));

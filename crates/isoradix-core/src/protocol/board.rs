@@ -1,15 +1,17 @@
 //! Where the threads of one rank meet: per-rank facts and applied steps come in, ballots go out.
 
 use super::ballot::{BallotRing, Kept};
+use super::completed::CompletedRing;
 use super::digests::DigestRing;
 use super::error::ProtocolError;
 use super::layout::{self, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
+use super::reduced::Reduced;
 use super::watermarks::Watermarks;
 use super::window::Window;
 use crate::ordinal::Ordinal;
 use crate::provenance::PerRank;
 
-/// Ballots kept: enough for a scheduler that is this many votes behind its own vote thread.
+/// Ballots kept, and reduced vectors: enough for a scheduler that is this many votes behind its own vote thread.
 const BALLOTS_KEPT: u32 = 128;
 
 /// Steps whose digest is kept: what an idle loop of some kHz passes in a second.
@@ -45,6 +47,7 @@ pub struct Board {
     applied_step: Option<u64>,
     pub(super) digests: DigestRing,
     pub(super) ballots: BallotRing,
+    completed: CompletedRing,
 }
 
 impl Board {
@@ -66,6 +69,7 @@ impl Board {
             applied_step: None,
             digests: DigestRing::new(DIGESTS_KEPT),
             ballots: BallotRing::new(layout::ballot_words(width), BALLOTS_KEPT),
+            completed: CompletedRing::new(BALLOTS_KEPT),
         })
     }
 
@@ -242,6 +246,16 @@ impl Board {
     /// This rank's ballot of that vote.
     pub(super) fn ballot(&self, vote: u64) -> Kept<'_> {
         self.ballots.get(vote)
+    }
+
+    /// This rank's vote thread has completed the next vote.
+    pub(super) fn complete(&mut self, reduced: Reduced) {
+        self.completed.push(reduced);
+    }
+
+    /// What this rank itself reduced in that vote, if its vote thread has come so far. For a follower's check, and no decision.
+    pub(super) fn completed(&self, vote: u64) -> Option<&Reduced> {
+        self.completed.get(vote)
     }
 
     fn header(&self, heading: &Heading, out: &mut [i64]) {

@@ -74,6 +74,23 @@ pub enum Divergence {
         /// The rank's own.
         own: i64,
     },
+    /// A frame says of a vote what this rank itself did not reduce in it.
+    Reduction {
+        /// The follower that noticed.
+        rank: u32,
+        /// The frame's step.
+        step: u64,
+        /// The vote.
+        vote: u64,
+        /// The operation, if the number is one of an operation.
+        operation: Option<Ordinal>,
+        /// Which number.
+        field: &'static str,
+        /// What the frame says.
+        framed: i64,
+        /// What this rank's own vote thread reduced.
+        own: i64,
+    },
     /// A number that only grows went back.
     Backwards {
         /// The rank that noticed.
@@ -210,6 +227,12 @@ impl fmt::Display for Divergence {
                     Word(*own)
                 )?;
                 write!(f, "; nothing was taken\n{DIFF}")
+            }
+            Self::Reduction { rank, step, vote, operation, field, framed, own } => {
+                let (subject, framed, own) = (Subject(field, *operation), Word(*framed), Word(*own));
+                write!(f, "divergence at step {step}: the frame says of vote {vote} that {subject} is {framed}, ")?;
+                write!(f, "rank {rank} has reduced {own}; nothing was taken\n")?;
+                f.write_str("hint: the reduction gave unequal results, or the frame is of another group or was altered")
             }
             Self::Backwards { rank, vote, operation, field, before, now, own } => {
                 let subject = Subject(field, *operation);

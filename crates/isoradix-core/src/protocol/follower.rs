@@ -76,7 +76,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Whether the vote is newer than the last, whole, and no more than this rank itself voted.
+    /// Whether the vote is newer than the last, whole, and what this rank reduced itself; or no more than it voted, if its own vote
+    /// thread has not come so far.
     fn check_vote(&self, step: u64, vote: &Reduced, board: &Board) -> Result<(), Divergence> {
         let (rank, ordinal, words) = (self.member.rank, vote.vote(), vote.words());
         if let Some(last) = &self.framed
@@ -89,26 +90,41 @@ impl Follower {
         if words.len() != width {
             return Err(Divergence::Shape { rank, got: words.len() as u64, expected: width as u64 });
         }
-        let filled = board.ballots.filled();
-        let kept = board.ballot(ordinal);
-        if kept == Kept::Never {
-            return Err(Divergence::NeverVoted { rank, step, vote: ordinal, filled });
-        }
-        self.check_pairs(ordinal, words, &kept)?;
-        if let Some(Gap { field, operation, left: agreed, right: own }) = kept.lacks(words) {
-            return Err(Divergence::AboveBallot {
-                rank,
-                step: Some(step),
-                vote: ordinal,
-                operation,
-                field,
-                agreed,
-                own,
-            });
+        match board.completed(ordinal) {
+            Some(own) => self.check_reduction(step, vote, own)?,
+            None => self.check_ballot(step, vote, board)?,
         }
         match self.framed.as_ref().and_then(|last| layout::first_backward(last.words(), words)) {
             Some(Gap { field, operation, left: before, right: now }) => {
                 Err(Divergence::Backwards { rank, vote: ordinal, operation, field, before, now, own: false })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the vote is what this rank's own vote thread reduced, and checked then.
+    fn check_reduction(&self, step: u64, vote: &Reduced, own: &Reduced) -> Result<(), Divergence> {
+        match layout::first_unequal(vote.words(), own.words()) {
+            Some(Gap { field, operation, left: framed, right: own }) => {
+                let (rank, vote) = (self.member.rank, vote.vote());
+                Err(Divergence::Reduction { rank, step, vote, operation, field, framed, own })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the vote is no more than this rank itself voted.
+    fn check_ballot(&self, step: u64, vote: &Reduced, board: &Board) -> Result<(), Divergence> {
+        let (rank, ordinal, kept) = (self.member.rank, vote.vote(), board.ballot(vote.vote()));
+        if kept == Kept::Never {
+            let filled = board.ballots.filled();
+            return Err(Divergence::NeverVoted { rank, step, vote: ordinal, filled });
+        }
+        self.check_pairs(ordinal, vote.words(), &kept)?;
+        match kept.lacks(vote.words()) {
+            Some(Gap { field, operation, left: agreed, right: own }) => {
+                let (step, vote) = (Some(step), ordinal);
+                Err(Divergence::AboveBallot { rank, step, vote, operation, field, agreed, own })
             }
             None => Ok(()),
         }

@@ -9,7 +9,7 @@
 //! | 2, 3 | 16..32 | `epoch`, `!epoch` | the group's incarnation |
 //! | 4, 5 | 32..48 | `base`, `!base` | ordinal of the operation in slot 0: `retired` of the vote before |
 //! | 6, 7 | 48..64 | `digest_step`, `!digest_step` | the step compared: `applied_step` of the vote before, or -1 |
-//! | 8, 9 | 64..80 | `digest`, `!digest` | the digest with which this rank entered that step |
+//! | 8, 9 | 64..80 | `digest`, `!digest` | the digest with which this rank entered that step; no stake in both if it is not known (any more) |
 //! | 10 | 80..88 | `issued` | operations issued here so far |
 //! | 11 | 88..96 | `retired` | leading operations that are terminal in frames applied here |
 //! | 12 | 96..104 | `applied_step` | last step whose frame is applied here, -1 before the first |
@@ -115,6 +115,11 @@ pub(super) fn set_pair(words: &mut [i64], at: usize, value: i64) {
     words[at + 1] = !value;
 }
 
+/// Whether a ballot has no digest of the step that it was to compare.
+pub(super) fn lacks_digest(ballot: &[i64]) -> bool {
+    ballot[DIGEST_STEP] != UNKNOWN && ballot[DIGEST..DIGEST + 2] == [NO_STAKE; 2]
+}
+
 /// The name of a word, and the operation of whose slot it is part.
 pub(super) fn name(words: &[i64], at: usize) -> (&'static str, Option<Ordinal>) {
     const HEADER: [&str; BALLOT_HEADER_WORDS] = [
@@ -147,7 +152,7 @@ pub(super) fn name(words: &[i64], at: usize) -> (&'static str, Option<Ordinal>) 
     (SlotField::ALL[field].as_str(), Some(Ordinal(ordinal)))
 }
 
-/// A word of two vectors of which the left is above the right.
+/// A word in which two vectors differ: of which the left is above the right, mostly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) field: &'static str,
@@ -178,6 +183,15 @@ pub(super) fn first_above(left: &[i64], right: &[i64]) -> Option<Gap> {
     let slots = slots.map(|at| BALLOT_HEADER_WORDS + at);
     let header = || first_larger(&left[..BALLOT_HEADER_WORDS], &right[..BALLOT_HEADER_WORDS]);
     let at = slots.or_else(header)?;
+    Some(Gap::new(right, at, left[at], right[at]))
+}
+
+/// The first word in which two vectors of one base differ.
+pub(super) fn first_unequal(left: &[i64], right: &[i64]) -> Option<Gap> {
+    if left == right {
+        return None;
+    }
+    let at = left.iter().zip(right).position(|(left, right)| left != right)?;
     Some(Gap::new(right, at, left[at], right[at]))
 }
 

@@ -16,13 +16,14 @@
 //!
 //! 1. `error`, `layout`: refusals, and what each word of a vector means
 //! 2. `window`, `digests`, `ballot`, `watermarks`: which ordinals a vector speaks of; a rank's own digests, ballots and FIFOs
-//! 3. `reduced`, `board`, `vote`: from posts to a reduced vector
+//! 3. `reduced`, `completed`, `board`, `vote`: from posts to a reduced vector
 //! 4. `frame`, `applied`, `run_ahead`, `leader`, `follower`: from a reduced vector to Agreed values
 //! 5. `timers`, `start`, `wait`: what else reads an agreed clock, what must be equal at start, and how long a wait may last
 
 mod applied;
 mod ballot;
 mod board;
+mod completed;
 mod digests;
 mod error;
 mod follower;

@@ -51,6 +51,7 @@ pub struct VoteMachine {
     own: Box<[i64]>,
     /// The vector completed last.
     seen: Option<Reduced>,
+    uncompared: u64,
 }
 
 impl VoteMachine {
@@ -60,7 +61,7 @@ impl VoteMachine {
     /// If the window's width is out of range.
     pub fn new(rank: u32, epoch: u64, width: u32, pacing: Pacing) -> Result<Self, ProtocolError> {
         let own = vec![layout::UNKNOWN; layout::ballot_words(Window::new(width)?.width())].into();
-        Ok(Self { rank, epoch, pacing, next: 0, in_flight: false, own, seen: None })
+        Ok(Self { rank, epoch, pacing, next: 0, in_flight: false, own, seen: None, uncompared: 0 })
     }
 
     /// Words of a ballot.
@@ -118,20 +119,32 @@ impl VoteMachine {
         }
     }
 
-    /// Checks the vector that the group reduced, and makes it the base of the next vote.
+    /// Checks the vector that the group reduced, makes it the base of the next vote, and keeps it on the board: a follower compares
+    /// with it whatever a frame says of this vote.
     ///
     /// # Errors
     /// If no vote is in flight, or the vector shows that ranks have parted. The vote then stays in flight.
-    pub fn complete(&mut self, reduced: &[i64]) -> Result<Reduced, ProtocolError> {
+    pub fn complete(&mut self, board: &mut Board, reduced: &[i64]) -> Result<Reduced, ProtocolError> {
         if !self.in_flight {
             return Err(ProtocolError::OutOfOrder { call: "complete", why: "no vote is in flight" });
         }
         self.check(reduced)?;
         let reduced = Reduced::from_words(reduced.into());
         self.seen = Some(reduced.clone());
+        board.complete(reduced.clone());
+        self.uncompared += u64::from(layout::lacks_digest(&self.own));
         self.next += 1;
         self.in_flight = false;
         Ok(reduced)
+    }
+
+    /// Votes in which this rank took no part in the comparison of digests, though there was a step to compare: that step had left its
+    /// [`DigestRing`](super::DigestRing) when it voted, so some rank is that many steps behind it. For a report, not for a decision.
+    ///
+    /// What such a vote cannot find, the next frame does: each follower compares its own digest with the leader's before it applies.
+    #[must_use]
+    pub fn uncompared(&self) -> u64 {
+        self.uncompared
     }
 
     /// The vector completed last: for the vote thread's own waits, see [`Stall`](super::Stall).

@@ -40,6 +40,10 @@ impl Rank {
         self.votes.fill(&mut self.board, &mut ballot).map(|()| ballot)
     }
 
+    pub(crate) fn complete(&mut self, reduced: &[i64]) -> Result<Reduced, ProtocolError> {
+        self.votes.complete(&mut self.board, reduced)
+    }
+
     /// The decisions of a step: here only a digest that depends on the frame.
     fn decide(&mut self, applied: &AppliedFrame) {
         let vote = applied.vote().map_or(0, |vote| vote.ordinal().get() + 1);
@@ -94,7 +98,7 @@ impl Cluster {
 
     /// What each rank makes of a reduced vector.
     pub(crate) fn complete(&mut self, reduced: &[i64]) -> Vec<Result<Reduced, ProtocolError>> {
-        let results: Vec<_> = self.ranks.iter_mut().map(|rank| rank.votes.complete(reduced)).collect();
+        let results: Vec<_> = self.ranks.iter_mut().map(|rank| rank.complete(reduced)).collect();
         if let Ok(newest) = &results[0] {
             self.newest = Some(newest.clone());
         }

@@ -77,7 +77,7 @@ impl Pair {
         });
         reduce_min(&mut one, &two);
         two.clone_from(&one);
-        let reduced = self.ranks.each_mut().map(|rank| rank.votes.complete(&one).unwrap());
+        let reduced = self.ranks.each_mut().map(|rank| rank.votes.complete(&mut rank.board, &one).unwrap());
         self.newest = reduced.into_iter().next();
     }
 

@@ -1,0 +1,384 @@
+//! Ranks with two tiers, step by step: what operations do to the tree and to the pages, and that every rank does the same.
+
+#[path = "ranks/cluster.rs"]
+mod cluster;
+
+use cluster::{Cluster, Setup, ns};
+use isoradix_core::operation::Kind;
+use isoradix_core::protocol::Control;
+use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, Tiers, Writing};
+
+fn tokens(range: std::ops::Range<u32>) -> Vec<u32> {
+    range.collect()
+}
+
+fn k(ordinal: u64) -> Ordinal {
+    Ordinal(ordinal)
+}
+
+fn on_host(cluster: &mut Cluster) -> u64 {
+    cluster.all(|node| node.rank.cache().sizes().host_total)
+}
+
+/// Row 1 of the cases: a node is split while its backup is pending.
+#[test]
+fn a_backup_covers_both_halves_of_a_node_that_is_split_meanwhile() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 1000, 1000, 2));
+    cluster.step(&[], |node| node.insert(&tokens(0..375)));
+    assert!(cluster.nodes.iter().all(|node| node.started[&k(0)].pages.len() == 375));
+    cluster.step(&[], |node| assert_eq!(node.find(&tokens(0..374)).hit_tokens, 374));
+    assert_eq!(cluster.all(|node| node.rank.cache().cache().num_nodes()), 2);
+    assert_eq!(on_host(&mut cluster), 0);
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 375);
+    cluster.assert_quiet();
+}
+
+/// Row 5: nothing to release, nothing happens.
+#[test]
+fn a_release_of_no_pages_leaves_no_trace() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 2));
+    cluster.step(&[], |node| {
+        let before = node.rank.digest();
+        assert_eq!(node.cache().evict_host(7), 0);
+        assert_eq!(node.rank.digest(), before);
+    });
+    assert_eq!(cluster.all(|node| node.rank.cache().operations().issued()), 0);
+    assert_eq!(cluster.all(|node| node.started.len() + node.queried.len() + node.cancelled.len()), 0);
+}
+
+/// Row 6: what a match promises is there until it is loaded, or nothing is.
+#[test]
+fn a_promise_on_host_outlives_eviction_and_is_loaded_whole() {
+    let length = 257_024_u64;
+    let key = tokens(0..u32::try_from(length).unwrap());
+    let pages = u32::try_from(length / 64).unwrap();
+    let mut cluster = Cluster::new(&Setup::of_pages(64, length, pages, 2));
+    cluster.step(&[], |node| node.insert(&key));
+    cluster.settle();
+    cluster.step(&[], |node| {
+        node.evict_all();
+        let found = node.find(&key);
+        assert_eq!((found.hit_tokens, found.host_tokens), (0, length));
+        let receipt = node.cache().host_lock(found.host_node).unwrap();
+        assert_eq!(node.cache().evict_host(1), 0, "the promise is locked");
+        assert_eq!(node.cache().load_back_need(receipt).unwrap(), length);
+        let slots = node.slots(length);
+        let short = &slots[..slots.len() - 1];
+        let refused = node.cache().load_back(receipt, Ints::I64(short)).unwrap_err();
+        assert!(refused.to_string().starts_with("slots has length 257023, expected 257024"), "{refused}");
+        assert_eq!(node.find(&key).hit_tokens, 0, "none of it");
+        assert_eq!(node.cache().load_back(receipt, Ints::I64(&slots)).unwrap(), length);
+        assert_eq!(node.find(&key).hit_tokens, length, "all of it");
+    });
+    cluster.settle();
+    cluster.assert_quiet();
+    // Without a promise it is gone, and the match says so.
+    cluster.step(&[], |node| {
+        node.evict_all();
+        assert_eq!(node.cache().evict_host(1), pages);
+        assert_eq!(node.find(&key).host_tokens, 0);
+    });
+}
+
+/// Row 7: a lookup pins, and nothing is retrieved; however the request ends, nothing stays pinned.
+#[test]
+fn a_promise_that_is_not_taken_up_is_given_back() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 2000, 2000, 2));
+    cluster.step(&[], |node| node.insert(&tokens(0..1000)));
+    cluster.settle();
+    cluster.step(&[], |node| {
+        node.evict_all();
+        let found = node.find(&tokens(0..1000));
+        assert_eq!(found.host_tokens, 1000);
+        let receipt = node.cache().host_lock(found.host_node).unwrap();
+        node.cache().unlock_host(receipt).unwrap();
+        assert!(node.cache().unlock_host(receipt).is_err(), "once");
+    });
+    cluster.assert_quiet();
+    cluster.step(&[], |node| assert_eq!(node.cache().evict_host(1), 1000));
+}
+
+/// Row 13: a second load on top of one that is under way.
+#[test]
+fn a_second_load_brings_only_what_the_first_has_not() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 2));
+    cluster.step(&[], |node| node.insert(&tokens(0..40)));
+    cluster.settle();
+    cluster.step(&[], |node| {
+        node.evict_all();
+        let first = node.find(&tokens(0..20));
+        assert_eq!(node.load(first), 20);
+    });
+    assert!(cluster.nodes.iter().all(|node| node.started[&k(1)].slots.len() == 20));
+    cluster.step(&[], |node| {
+        let second = node.find(&tokens(0..40));
+        assert_eq!((second.hit_tokens, second.host_tokens), (20, 20));
+        assert_eq!(node.load(second), 20);
+    });
+    for node in &cluster.nodes {
+        let (first, second) = (&node.started[&k(1)], &node.started[&k(2)]);
+        assert_eq!(second.slots.len(), 20);
+        assert!(first.slots.iter().all(|slot| !second.slots.contains(slot)), "each slot is loaded once");
+        assert!(first.pages.iter().all(|page| !second.pages.contains(page)), "each page once");
+    }
+    cluster.end(k(2));
+    cluster.settle();
+    assert_eq!(cluster.all(|node| node.find(&tokens(0..40)).hit_tokens), 40);
+    cluster.assert_quiet();
+}
+
+/// Row 17: a child comes to host only with its parent, or after it.
+#[test]
+fn nothing_is_on_host_below_what_is_not() {
+    let mut setup = Setup::of_pages(1, 100, 100, 2);
+    setup.tiers.writing = Writing::Through { hits: 2 };
+    let mut cluster = Cluster::new(&setup);
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    assert_eq!(cluster.all(|node| node.started.len()), 0, "the first hit of two");
+    cluster.step(&[], |node| node.insert(&tokens(0..20)));
+    assert!(cluster.nodes.iter().all(|node| node.started[&k(0)].pages.len() == 10), "the parent alone");
+    // The child has its hits, and its parent is still on the way: it waits.
+    cluster.step(&[], |node| node.insert(&tokens(0..20)));
+    assert_eq!(cluster.all(|node| node.rank.cache().operations().issued()), 1);
+    cluster.end(k(0));
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    assert_eq!(on_host(&mut cluster), 10);
+    assert!(cluster.nodes.iter().all(|node| node.started[&k(1)].pages.len() == 10), "now the child");
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 20);
+    cluster.assert_quiet();
+}
+
+/// Row 17: a parent that fails takes its children with it.
+#[test]
+fn a_failed_backup_leaves_parent_and_child_where_they_are() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 3));
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.step(&[], |node| node.insert(&tokens(0..20)));
+    for (rank, node) in cluster.nodes.iter_mut().enumerate() {
+        node.started.clear();
+        node.board.ended(k(0), PerRank::observe(rank != 1)).unwrap();
+    }
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    assert_eq!(on_host(&mut cluster), 0);
+    assert_eq!(cluster.all(|node| node.cancelled.len()), 1);
+    // The watermark was in the same vote: the pages are back, and both nodes are tried together.
+    assert!(cluster.nodes.iter().all(|node| node.started[&k(1)].pages.len() == 20));
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 20);
+    cluster.assert_quiet();
+}
+
+/// Row 18: the stage with the larger tokens sets the capacity of all.
+#[test]
+fn the_capacity_is_that_of_the_smallest_pool() {
+    let pages = [12_464, 13_120].map(|bytes_per_token| {
+        let tokens = isoradix_core::host::capacity_tokens(100_000_000_000, bytes_per_token, 64).unwrap();
+        u32::try_from(tokens / 64).unwrap()
+    });
+    let setup = Setup { host: pages.to_vec(), ..Setup::of_pages(64, 6400, 0, 2) };
+    let mut cluster = Cluster::new(&setup);
+    let capacity = cluster.all(|node| u64::from(node.rank.cache().host().ledger().capacity()) * 64);
+    assert_eq!(capacity, 7_621_952);
+    cluster.step(&[], |_| ());
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    let capacity = cluster.all(|node| u64::from(node.rank.cache().host().ledger().capacity()) * 64);
+    assert_eq!(capacity, 7_621_952, "the larger pool raises nothing");
+}
+
+/// Row 20: one rank's host allocation fails.
+#[test]
+fn a_rank_that_cannot_reserve_keeps_a_node_from_host_everywhere() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
+    let lost = cluster.nodes[1].rank.withdraw(PerRank::observe(50)).unwrap();
+    drop(lost);
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    assert_eq!(cluster.nodes[0].started.len(), 1, "rank 0 runs ahead");
+    assert_eq!(cluster.nodes[1].started.len(), 0, "rank 1 has nothing to copy to");
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 0);
+    assert_eq!(cluster.all(|node| node.votes.vote()), 6, "both voted equally often");
+    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().capacity()), 0, "no more than all can back");
+    cluster.assert_quiet();
+    drop(cluster.nodes[1].rank.restore(PerRank::observe(50)));
+    cluster.step(&[], |_| ());
+    cluster.vote();
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 10);
+}
+
+/// Row 21: a rank fails after all have said that they were ready.
+#[test]
+fn what_was_agreed_is_taken_and_a_later_failure_changes_nothing() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.end(k(0));
+    cluster.vote();
+    cluster.nodes[1].board.post_ready(k(0), PerRank::observe(false)).unwrap();
+    cluster.step(&[], |_| ());
+    assert_eq!(on_host(&mut cluster), 10);
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    assert_eq!(on_host(&mut cluster), 10);
+    cluster.assert_quiet();
+}
+
+/// Row 15: all ranks are said to have ended an operation that this rank never issued.
+#[test]
+fn an_agreed_count_above_an_empty_queue_is_named_and_nothing_is_popped() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
+    cluster.step(&[], |_| ());
+    // Rank 1's scheduler misses the request that rank 0 serves.
+    cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+    cluster.nodes[0].insert(&tokens(0..10));
+    for node in &mut cluster.nodes {
+        node.rank.close_step(&mut node.board, 0).unwrap();
+    }
+    let before = cluster.nodes[1].rank.cache().operations().clone();
+    let entered = cluster.enter(&[]).pop().unwrap();
+    let message = entered.unwrap_err().to_string();
+    assert!(message.contains("rank 1") && message.contains("digest"), "{message}");
+    assert_eq!(*cluster.nodes[1].rank.cache().operations(), before);
+}
+
+fn with_storage(prefetch_min: u64) -> Setup {
+    let mut setup = Setup::of_pages(4, 400, 100, 2);
+    setup.tiers = Tiers { storage: true, prefetch_min, load_back_min: 1, ..Tiers::default() };
+    setup
+}
+
+#[test]
+fn a_prefetch_brings_what_every_rank_has_found() {
+    let mut cluster = Cluster::new(&with_storage(4));
+    let key = tokens(0..43);
+    cluster.step(&[], |node| {
+        let ticket = node.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
+        assert_eq!(node.cache().prefetch_state(ticket.unwrap()), PrefetchState::Wished);
+    });
+    for (node, units) in cluster.nodes.iter_mut().zip([40, 30]) {
+        assert_eq!(node.queried, [k(0)]);
+        node.rank.found(&mut node.board, k(0), PerRank::observe(units)).unwrap();
+        for effect in node.rank.take_effects() {
+            if let isoradix_core::Effect::Start(transfer) = effect {
+                node.started.insert(k(0), transfer);
+            }
+        }
+    }
+    assert_eq!(cluster.nodes.iter().map(|node| node.started[&k(0)].pages.len()).collect::<Vec<_>>(), [10, 7]);
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 28);
+    cluster.step(&[], |node| {
+        let found = node.find(&key);
+        assert_eq!((found.hit_tokens, found.host_tokens), (0, 28));
+        assert_eq!(node.load(found), 28);
+    });
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn a_prefetch_that_is_late_is_ended_by_the_leader_and_keeps_what_has_arrived() {
+    let mut cluster = Cluster::new(&with_storage(4));
+    let key = tokens(0..40);
+    cluster.step(&[], |node| {
+        node.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
+    });
+    for node in &mut cluster.nodes {
+        node.rank.found(&mut node.board, k(0), PerRank::observe(40)).unwrap();
+        node.board.post_progress(k(0), PerRank::observe(18)).unwrap();
+    }
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    cluster.now_ms += 2_000;
+    cluster.step(&[], |_| ());
+    assert_eq!(on_host(&mut cluster), 0, "the deadline is seen in this frame, and acted upon in the next");
+    cluster.step(&[], |_| ());
+    assert_eq!(on_host(&mut cluster), 16, "whole pages of what has arrived");
+    assert_eq!(cluster.all(|node| node.cancelled.clone()), [k(0)]);
+    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 10, "the rest drains");
+    cluster.settle();
+    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 4);
+    cluster.assert_quiet();
+}
+
+#[test]
+fn backups_go_on_to_storage_and_hold_their_pages_meanwhile() {
+    let mut cluster = Cluster::new(&with_storage(4));
+    cluster.step(&[], |node| node.insert(&tokens(0..20)));
+    cluster.end(k(0));
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    for node in &cluster.nodes {
+        let store = &node.started[&k(1)];
+        assert_eq!((store.kind, store.pages.len(), store.stored[0].key.len()), (Kind::Store, 5, 20));
+    }
+    cluster.step(&[], |node| {
+        node.evict_all();
+        assert_eq!(node.cache().evict_host(1), 0, "a copy reads it");
+    });
+    cluster.settle();
+    cluster.step(&[], |node| assert_eq!(node.cache().evict_host(1), 5));
+    cluster.assert_quiet();
+}
+
+#[test]
+fn a_reset_frees_what_copies_touch_only_when_they_have_ended() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.step(&[], |node| {
+        node.insert(&tokens(100..105));
+        let mut free = Vec::new();
+        assert_eq!(node.cache().reset(&mut free), 15);
+        assert_eq!(free.len(), 5, "the ten that are being backed up stay");
+        node.device.free(Ints::I64(&free)).unwrap();
+    });
+    assert_eq!(cluster.all(|node| node.device.available()), 90);
+    let digest = cluster.all(|node| node.rank.digest());
+    cluster.settle();
+    assert_ne!(cluster.all(|node| node.rank.digest()), digest);
+    assert_eq!(cluster.all(|node| node.device.available()), 100);
+    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 0);
+    cluster.assert_quiet();
+}
+
+#[test]
+fn write_back_cleans_the_oldest_before_the_device_is_full() {
+    let mut setup = Setup::of_pages(1, 40, 100, 2);
+    setup.tiers.writing = Writing::Back { low_water: 20 };
+    let mut cluster = Cluster::new(&setup);
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.step(&[], |node| node.insert(&tokens(100..110)));
+    assert_eq!(cluster.all(|node| node.rank.cache().operations().issued()), 0, "20 are free");
+    cluster.step(&[], |node| node.insert(&tokens(200..205)));
+    assert!(cluster.nodes.iter().all(|node| node.started[&k(0)].pages.len() == 10), "the oldest");
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 10);
+    let evicted = cluster.all(|node| {
+        let mut freed = Vec::new();
+        node.cache().evict(20, &mut freed).unwrap()
+    });
+    assert_eq!((evicted.freed, evicted.demoted, evicted.dropped_dirty), (20, 10, 10));
+}
+
+#[test]
+fn an_aborted_backup_drains_before_its_pages_are_free() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 10, 2));
+    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.step(&[Control::Abort(k(0))], |_| ());
+    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 10);
+    cluster.nodes[0].board.finish(k(0)).unwrap();
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 10, "rank 1's copy is on them");
+    cluster.nodes[1].board.finish(k(0)).unwrap();
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 0);
+    cluster.nodes.iter_mut().for_each(|node| node.cancelled.clear());
+    cluster.assert_quiet();
+}

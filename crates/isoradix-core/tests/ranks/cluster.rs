@@ -1,0 +1,246 @@
+//! Ranks in one process, driven by hand: every call is one that a driver's thread would make.
+
+use isoradix_core::operation::Kind;
+use isoradix_core::protocol::{
+    Board, Control, Frame, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree, reduce_min,
+};
+use isoradix_core::{
+    Config, Effect, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache, TieredMatch, Tiers,
+    Transfer, host,
+};
+use std::collections::BTreeMap;
+
+pub(crate) const EPOCH: u64 = 1;
+
+pub(crate) fn ns() -> Namespace {
+    Namespace::default()
+}
+
+/// One rank with its board, its vote thread's machine, its device pool, and what its engines have been told.
+pub(crate) struct Node {
+    pub(crate) rank: Rank,
+    pub(crate) board: Board,
+    pub(crate) votes: VoteMachine,
+    pub(crate) device: SlotPool,
+    pub(crate) started: BTreeMap<Ordinal, Transfer>,
+    pub(crate) queried: Vec<Ordinal>,
+    pub(crate) cancelled: Vec<Ordinal>,
+}
+
+impl Node {
+    pub(crate) fn cache(&mut self) -> &mut TieredCache {
+        self.rank.cache_mut()
+    }
+
+    fn take_effects(&mut self) {
+        for effect in self.rank.take_effects() {
+            match effect {
+                Effect::Query { operation, .. } => self.queried.push(operation),
+                Effect::Start(transfer) => drop(self.started.insert(transfer.operation, transfer)),
+                Effect::Cancel { operation } => self.cancelled.push(operation),
+                Effect::FreeSlots(slots) => self.device.free(Ints::I64(&slots)).unwrap(),
+            }
+        }
+    }
+
+    /// Slots for so many tokens, evicting from the device if need be.
+    pub(crate) fn slots(&mut self, tokens: u64) -> Vec<i64> {
+        let available = self.device.available();
+        if available < tokens {
+            let mut freed = Vec::new();
+            self.rank.cache_mut().evict(tokens - available, &mut freed).unwrap();
+            self.device.free(Ints::I64(&freed)).unwrap();
+        }
+        let mut slots = Vec::new();
+        self.device.alloc(tokens, &mut slots).unwrap();
+        slots
+    }
+
+    /// Caches a key as a finished request does.
+    pub(crate) fn insert(&mut self, key: &[u32]) {
+        let page = u64::from(self.rank.cache().cache().page_size());
+        let whole = key.len() as u64 / page * page;
+        let slots = self.slots(whole);
+        let insert = self.cache().insert(Ints::U32(key), Ints::I64(&slots), &ns(), 0, None).unwrap();
+        let duplicates = &slots[..usize::try_from(insert.prefix_len).unwrap()];
+        self.device.free(Ints::I64(duplicates)).unwrap();
+    }
+
+    pub(crate) fn find(&mut self, key: &[u32]) -> TieredMatch {
+        self.cache().match_prefix(Ints::U32(key), &ns(), None).unwrap()
+    }
+
+    /// Evicts everything that may go from the device.
+    pub(crate) fn evict_all(&mut self) {
+        let mut freed = Vec::new();
+        self.cache().evict(u64::MAX, &mut freed).unwrap();
+        self.device.free(Ints::I64(&freed)).unwrap();
+    }
+
+    /// Loads back what a match found on host: 0 if it is declined.
+    pub(crate) fn load(&mut self, found: TieredMatch) -> u64 {
+        let receipt = self.cache().host_lock(found.host_node).unwrap();
+        let need = self.cache().load_back_need(receipt).unwrap();
+        let slots = self.slots(need);
+        let loaded = self.cache().load_back(receipt, Ints::I64(&slots)).unwrap();
+        if loaded == 0 {
+            self.cache().unlock_host(receipt).unwrap();
+        }
+        loaded
+    }
+}
+
+/// What a cluster is made of.
+pub(crate) struct Setup {
+    pub(crate) page: u32,
+    pub(crate) device: u64,
+    /// Host pages that each rank has.
+    pub(crate) host: Vec<u32>,
+    pub(crate) tiers: Tiers,
+}
+
+impl Setup {
+    pub(crate) fn of_pages(page: u32, device: u64, host: u32, ranks: usize) -> Self {
+        let tiers = Tiers { load_back_min: 1, prefetch_min: 1, ..Tiers::default() };
+        Self { page, device, host: vec![host; ranks], tiers }
+    }
+}
+
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Node>,
+    newest: Option<Reduced>,
+    pub(crate) now_ms: u64,
+}
+
+impl Cluster {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let ranks = u32::try_from(setup.host.len()).unwrap();
+        let record = |(rank, pages): (u32, &u32)| StartRecord::new(rank, ranks, PerRank::observe(*pages));
+        let records: Vec<StartRecord> = (0..).zip(&setup.host).map(record).collect();
+        let capacity = agree(&records).unwrap().capacity_pages;
+        let node = |(rank, pages): (u32, &u32)| {
+            let pool = host::HostPool::new(PerRank::observe(*pages), capacity, host::Backing::Voting).unwrap();
+            let config = Config { page_size: setup.page, ..Config::default() };
+            let cache = TieredCache::new(rank, config, setup.tiers, pool).unwrap();
+            let member = Member { domain: 0, epoch: EPOCH, rank };
+            let rank_of = |cache| match rank {
+                0 => Rank::leader(member, 1, RunAhead::new(0, 1), cache),
+                _ => Rank::follower(member, 1, cache),
+            };
+            Node {
+                rank: rank_of(cache),
+                board: Board::new(rank, setup.tiers.window).unwrap(),
+                votes: VoteMachine::new(rank, EPOCH, setup.tiers.window, Pacing::default()).unwrap(),
+                device: SlotPool::new(setup.device, setup.page, 0).unwrap(),
+                started: BTreeMap::new(),
+                queried: vec![],
+                cancelled: vec![],
+            }
+        };
+        Self { nodes: (0..).zip(&setup.host).map(node).collect(), newest: None, now_ms: 0 }
+    }
+
+    /// Every rank does the same, and answers the same.
+    pub(crate) fn all<T: PartialEq + std::fmt::Debug>(&mut self, verb: impl Fn(&mut Node) -> T) -> T {
+        let mut answers: Vec<T> = self.nodes.iter_mut().map(verb).collect();
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+        answers.swap_remove(0)
+    }
+
+    /// All ranks enter the next step.
+    pub(crate) fn enter(&mut self, controls: &[Control]) -> Vec<Result<(), StepError>> {
+        self.now_ms += 1;
+        let (leader, followers) = self.nodes.split_first_mut().unwrap();
+        let now = PerRank::observe(self.now_ms);
+        let frame = match leader.rank.lead(&mut leader.board, self.newest.as_ref(), now, controls) {
+            Ok(frame) => frame,
+            Err(error) => return vec![Err(error)],
+        };
+        let bytes = frame.to_bytes();
+        let follow = |node: &mut Node| node.rank.follow(&mut node.board, Frame::from_bytes(&bytes).unwrap());
+        std::iter::once(Ok(())).chain(followers.iter_mut().map(follow)).collect()
+    }
+
+    /// All ranks close their step, and are compared.
+    pub(crate) fn close(&mut self) {
+        for node in &mut self.nodes {
+            let free = node.device.available();
+            node.rank.close_step(&mut node.board, free).unwrap();
+            node.take_effects();
+            node.rank.cache().check().unwrap();
+        }
+        self.all(|node| {
+            let cache = node.rank.cache();
+            (node.rank.digest(), cache.cache().tree_digest(), cache.sizes(), cache.host().ledger().clone())
+        });
+    }
+
+    /// One step in which every rank does the same.
+    pub(crate) fn step(&mut self, controls: &[Control], verbs: impl Fn(&mut Node)) {
+        self.enter(controls).into_iter().for_each(|entered| entered.unwrap());
+        self.nodes.iter_mut().for_each(verbs);
+        self.close();
+    }
+
+    pub(crate) fn vote(&mut self) {
+        let fill = |node: &mut Node| {
+            let mut ballot = vec![0; node.votes.words()];
+            node.votes.fill(&mut node.board, &mut ballot).unwrap();
+            ballot
+        };
+        let ballots: Vec<Vec<i64>> = self.nodes.iter_mut().map(fill).collect();
+        let mut reduced = ballots[0].clone();
+        ballots[1..].iter().for_each(|ballot| reduce_min(&mut reduced, ballot));
+        for node in &mut self.nodes {
+            self.newest = Some(node.votes.complete(&mut node.board, &reduced).unwrap());
+        }
+    }
+
+    /// The copies of an operation end well everywhere.
+    pub(crate) fn end(&mut self, k: Ordinal) {
+        for node in &mut self.nodes {
+            let Some(transfer) = node.started.remove(&k) else { panic!("operation {k} has not started") };
+            if transfer.kind == Kind::Prefetch {
+                let page = u64::from(node.rank.cache().cache().page_size());
+                let tokens = transfer.pages.len() as u64 * page;
+                node.board.post_progress(k, PerRank::observe(tokens)).unwrap();
+            }
+            node.board.ended(k, PerRank::observe(true)).unwrap();
+        }
+    }
+
+    /// Everything that was started ends well, everything that was cancelled leaves, and that is voted and framed.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..6 {
+            for node in &mut self.nodes {
+                for (k, transfer) in std::mem::take(&mut node.started) {
+                    if transfer.kind == Kind::Prefetch {
+                        let page = u64::from(node.rank.cache().cache().page_size());
+                        let tokens = transfer.pages.len() as u64 * page;
+                        node.board.post_progress(k, PerRank::observe(tokens)).unwrap();
+                    }
+                    let _ = node.board.ended(k, PerRank::observe(true));
+                }
+                for k in std::mem::take(&mut node.cancelled) {
+                    let _ = node.board.finish(k);
+                }
+            }
+            self.vote();
+            self.step(&[], |_| ());
+        }
+    }
+
+    /// Nothing is open, nothing is held.
+    pub(crate) fn assert_quiet(&mut self) {
+        self.all(|node| {
+            let cache = node.rank.cache();
+            cache.check().unwrap();
+            cache.host().leaks().unwrap();
+            assert_eq!(cache.operations().retired(), cache.operations().issued());
+            let refs = |node| cache.cache().info(node).map(|info| (info.lock_ref, info.pin_ref, info.host_ref)).unwrap();
+            let nodes = cache.cache().walk(isoradix_core::NodeHandle::ROOT).unwrap();
+            assert!(nodes.into_iter().all(|node| refs(node) == (0, 0, 0)));
+        });
+    }
+}
+
