@@ -10,7 +10,7 @@
 //! scheduler's thread calls what is in here; I/O threads post to the board, and nothing else.
 
 use crate::ordinal::Ordinal;
-use crate::protocol::{Board, Control, Follower, Frame, Leader, Member, Reduced, RunAhead};
+use crate::protocol::{Board, Control, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member, Reduced, RunAhead};
 use crate::provenance::PerRank;
 use crate::tiered::{Effect, StepError, TieredCache};
 
@@ -58,7 +58,8 @@ impl Rank {
         controls: &[Control],
     ) -> Result<Frame, StepError> {
         let digest = self.digest();
-        let late: Vec<Control> = self.cache.overdue().into_iter().map(Control::TimeOut).collect();
+        let room = FRAME_CONTROLS_MAX.saturating_sub(controls.len());
+        let late: Vec<Control> = self.cache.overdue().into_iter().map(Control::TimeOut).take(room).collect();
         let leader = self.leader_seat()?;
         let frame = leader.stamp(newest, now, digest, &[controls, &late].concat())?;
         let applied = leader.apply(frame.clone(), board)?;
@@ -131,6 +132,12 @@ impl Rank {
     /// The cache, for its verbs.
     pub fn cache_mut(&mut self) -> &mut TieredCache {
         &mut self.cache
+    }
+
+    /// The cache alone, when nothing is agreed any more.
+    #[must_use]
+    pub fn into_cache(self) -> TieredCache {
+        self.cache
     }
 
     /// The decision digest at this moment.

@@ -15,7 +15,7 @@ use std::fmt;
 
 pub use answers::{Evicted, Insert, Match, NodeInfo, Resume, Sizes, TierSizes};
 pub use config::Config;
-pub(crate) use segment::{Busy, Segment};
+pub(crate) use segment::{Busy, Chosen, Segment};
 
 use crate::clock::{LogicalClock, Stamp};
 use crate::error::Error;
@@ -497,7 +497,7 @@ impl PrefixCache {
     #[inline]
     fn path_changed(&mut self, id: NodeId) {
         self.order.changed(&self.tree, id);
-        if self.tree.nodes[id].is_host_only() {
+        if self.order.ranks_device_leaves() && self.tree.nodes[id].is_host_only() {
             let on_device = self.tree.deepest_on_device(id);
             self.order.changed(&self.tree, on_device);
         }

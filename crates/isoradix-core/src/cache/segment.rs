@@ -1,6 +1,7 @@
 //! A part of a path that keeps its name while its nodes are split.
 
 use crate::node::NodeHandle;
+use std::collections::BTreeSet;
 
 /// The last `pages` pages of the path at whose end stands `end`. A node that is split keeps its handle and its end, so this
 /// names the same tokens whatever becomes of the node.
@@ -8,6 +9,25 @@ use crate::node::NodeHandle;
 pub(crate) struct Segment {
     pub(crate) end: NodeHandle,
     pub(crate) pages: u32,
+}
+
+/// What is chosen for one operation, in order, each segment once.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    pub(crate) segments: Vec<Segment>,
+    ends: BTreeSet<NodeHandle>,
+}
+
+impl Chosen {
+    pub(crate) fn add(&mut self, segment: Segment) {
+        if self.ends.insert(segment.end) {
+            self.segments.push(segment);
+        }
+    }
+
+    pub(crate) fn has(&self, end: NodeHandle) -> bool {
+        self.ends.contains(&end)
+    }
 }
 
 /// What copies may touch, by tier.

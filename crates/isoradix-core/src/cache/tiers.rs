@@ -1,6 +1,6 @@
 //! What the cache does between its tiers. It is told which nodes, and in which host pages; why, the tiered cache knows.
 
-use super::{Busy, PrefixCache, Segment, TierSizes, in_memory};
+use super::{Busy, Chosen, PrefixCache, Segment, TierSizes, in_memory};
 use crate::error::Error;
 use crate::evidence::{Record, RecordKind};
 use crate::holds::{HostLockReceipt, LockReceipt};
@@ -177,24 +177,22 @@ impl PrefixCache {
 
     /// Appends to `chosen` what of a path is to be backed up, parents first: nodes on the device alone with enough hits, below
     /// what is on host or chosen. False if something above is still pending, so that the wish has to wait.
-    pub(crate) fn choose_backups(&self, node: NodeHandle, hits: u32, chosen: &mut Vec<Segment>) -> bool {
+    pub(crate) fn choose_backups(&self, node: NodeHandle, hits: u32, chosen: &mut Chosen) -> bool {
         let Ok(id) = self.tree.nodes.resolve(node) else { return true };
-        let mut path: Vec<NodeId> = self.tree.path_up(id).take_while(|at| self.tree.lacks_backup(*at)).collect();
-        let Some(top) = path.pop() else { return !self.tree.nodes[id].residency.has(Residency::PENDING) };
-        let above = &self.tree.nodes[self.tree.nodes[top].parent];
-        if !above.is_root() && !above.residency.on_host() {
+        // What is chosen has its ancestors chosen too, so the walk may end there.
+        let lacks = |at: &NodeId| self.tree.lacks_backup(*at) && !chosen.has(self.tree.nodes.handle(*at));
+        let path: Vec<NodeId> = self.tree.path_up(id).take_while(lacks).collect();
+        let Some(top) = path.last() else { return true };
+        let above = self.tree.nodes[*top].parent;
+        if self.tree.nodes[above].residency.has(Residency::PENDING) {
             return false;
         }
-        path.push(top);
         for at in path.into_iter().rev() {
             let node = &self.tree.nodes[at];
             if node.hits < hits {
                 break;
             }
-            let segment = Segment { end: self.tree.nodes.handle(at), pages: node.pages };
-            if !chosen.contains(&segment) {
-                chosen.push(segment);
-            }
+            chosen.add(Segment { end: self.tree.nodes.handle(at), pages: node.pages });
         }
         true
     }

@@ -105,6 +105,12 @@ impl Order {
         }
     }
 
+    /// Whether leaves on the device are ranked by their facts, so that it has to be told when these change.
+    #[inline]
+    pub(crate) fn ranks_device_leaves(&self) -> bool {
+        matches!(self, Self::Keyed(_))
+    }
+
     /// A node leaves the tree by another way than eviction.
     pub(crate) fn forget(&mut self, id: NodeId) {
         match self {

@@ -78,7 +78,7 @@ impl TieredCache {
     /// What an operation brought counts from now on.
     fn deliver(&mut self, k: Ordinal, share: Share) {
         let Some(job) = self.jobs.get_mut(&k) else { return };
-        if job.void {
+        if job.void || job.unwanted {
             job.used = Some((0, 0));
             return;
         }

@@ -5,7 +5,7 @@ use super::config::Writing;
 use super::effects::{Effect, StoredRun, Transfer};
 use super::error::StepError;
 use super::jobs::{Fetch, Job, Work};
-use crate::cache::Segment;
+use crate::cache::{Chosen, Segment};
 use crate::evidence::RecordKind;
 use crate::hash;
 use crate::operation::{Kind, Subject};
@@ -115,7 +115,7 @@ impl TieredCache {
         let missing = low_water.saturating_sub(device_free + self.sizes().clean + coming);
         if missing > 0 {
             let oldest = self.cache.oldest_without_backup(missing);
-            self.wishes.backups.extend(oldest.into_iter().map(|end| Segment { end, pages: 0 }));
+            self.wishes.backups.extend(oldest);
         }
     }
 
@@ -164,14 +164,14 @@ impl TieredCache {
             Writing::Through { hits } => hits,
             Writing::Back { .. } => 0,
         };
-        let (mut chosen, mut later) = (Vec::new(), Vec::new());
+        let (mut chosen, mut later) = (Chosen::default(), Vec::new());
         for wish in std::mem::take(&mut self.wishes.backups) {
-            if !self.cache.choose_backups(wish.end, threshold, &mut chosen) {
+            if !self.cache.choose_backups(wish, threshold, &mut chosen) {
                 later.push(wish);
             }
         }
         self.wishes.backups = later;
-        chosen
+        chosen.segments
     }
 
     /// The copy begins with what this rank could reserve: the leading nodes that fit, each whole.

@@ -41,13 +41,15 @@ pub(super) struct Job {
     pub(super) work: Work,
     /// The cache was reset: the nodes are gone, and the receipts with them.
     pub(super) void: bool,
+    /// Its namespace was removed: what it brings is not wanted any more.
+    pub(super) unwanted: bool,
     /// Pages of what was delivered that the tree has no use for: from the front, and up to the end.
     pub(super) used: Option<(u32, u32)>,
 }
 
 impl Job {
     pub(super) fn new(work: Work) -> Self {
-        Self { work, void: false, used: None }
+        Self { work, void: false, unwanted: false, used: None }
     }
 }
 

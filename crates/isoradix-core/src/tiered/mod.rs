@@ -38,7 +38,7 @@ pub use config::{PrefetchPatience, Tiers, Writing};
 pub use effects::{Effect, StoredRun, Transfer};
 pub use error::StepError;
 
-use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume, Segment};
+use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume};
 use crate::error::Error;
 use crate::holds::{LockReceipt, PinReceipt};
 use crate::host::HostPool;
@@ -134,7 +134,7 @@ impl TieredCache {
         if let Writing::Through { .. } = self.tiers.writing
             && self.cache.lacks_backup(insert.node)
         {
-            self.wishes.backups.push(Segment { end: insert.node, pages: 0 });
+            self.wishes.backups.push(insert.node);
         }
         Ok(insert)
     }

@@ -1,7 +1,7 @@
 //! Dropping much at once.
 
 use super::TieredCache;
-use super::jobs::Work;
+use super::jobs::{Fetch, Work};
 use super::limbo::Kept;
 use super::wishes::Wishes;
 use crate::cache::Busy;
@@ -20,7 +20,20 @@ impl TieredCache {
         let mut pages = Vec::new();
         let dropped = self.cache.remove_namespace_from_tiers(namespace, out, &mut pages)?;
         self.host.release(&pages).expect("the tree's pages are settled");
+        self.forget_fetches(namespace)?;
         Ok(dropped)
+    }
+
+    /// Prefetches from the root up are not held back by a removal, and must not bring back what was removed.
+    fn forget_fetches(&mut self, namespace: &Namespace) -> Result<(), Error> {
+        for job in self.jobs.values_mut() {
+            job.unwanted |= matches!(&job.work, Work::Prefetch(fetch) if fetch.namespace == *namespace);
+        }
+        let fetches = std::mem::take(&mut self.wishes.fetches);
+        let (gone, kept) = fetches.into_iter().partition(|fetch| fetch.namespace == *namespace);
+        self.wishes.fetches = kept;
+        let locks: Vec<_> = Vec::<Fetch>::into_iter(gone).filter_map(|fetch| fetch.lock).collect();
+        locks.into_iter().try_for_each(|lock| self.cache.unlock_host(lock))
     }
 
     /// Drops everything from both tiers, held or not, ends every receipt and forgets every wish; gives the units that were on

@@ -3,6 +3,7 @@
 use super::jobs::Fetch;
 use crate::cache::Segment;
 use crate::holds::LockReceipt;
+use crate::node::NodeHandle;
 
 /// What the next close of a step issues.
 #[derive(Debug, Default)]
@@ -11,7 +12,7 @@ pub(super) struct Wishes {
     pub(super) loads: Vec<(Segment, LockReceipt)>,
     pub(super) fetches: Vec<Fetch>,
     /// Ends of paths on which something is to be backed up, in the order of their wishes.
-    pub(super) backups: Vec<Segment>,
+    pub(super) backups: Vec<NodeHandle>,
     /// What came to host and is to be stored.
     pub(super) stores: Vec<Segment>,
 }
