@@ -173,7 +173,8 @@ impl EventLog {
 
     /// About the bytes that it takes: one hash for each cached page, and the pending entries at eight bytes each.
     pub(crate) fn memory_bytes(&self, tree: &Tree) -> usize {
-        let blocks = usize::try_from(tree.counts().device + tree.counts().host_only).expect("cached tokens are in memory");
+        let blocks =
+            usize::try_from(tree.counts().device + tree.counts().host_only).expect("cached tokens are in memory");
         self.hashes.capacity() * size_of::<Vec<BlockHash>>()
             + blocks * size_of::<BlockHash>()
             + self.pending.capacity() * size_of::<KvEvent>()

@@ -24,6 +24,15 @@
 mod accounting;
 mod cache;
 mod clock;
+#[cfg(feature = "planted-defects")]
+pub mod defects;
+#[cfg(not(feature = "planted-defects"))]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "what is planted is named where it would be made, and only with the feature made"
+)]
+mod defects;
 mod edges;
 mod error;
 mod events;
@@ -67,6 +76,6 @@ pub use pool::SlotPool;
 pub use provenance::{Agreed, PerRank};
 pub use rank::Rank;
 pub use tiered::{
-    Effect, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun, TieredCache, TieredMatch, Tiers, Transfer,
-    Writing,
+    Effect, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun, TieredCache, TieredMatch, Tiers,
+    Transfer, Writing,
 };

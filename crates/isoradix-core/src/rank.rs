@@ -74,6 +74,8 @@ impl Rank {
     /// If this rank and the leader have parted; then nothing was applied. Fatally, what [`TieredCache`] finds in the frame.
     pub fn follow(&mut self, board: &mut Board, frame: Frame) -> Result<(), StepError> {
         let digest = self.digest();
+        #[cfg(feature = "planted-defects")]
+        let frame = self.cache.planted_frame(frame, board);
         let Seat::Follower(follower) = &mut self.seat else {
             return Err(out_of_order("follow", "this rank leads"));
         };
@@ -91,6 +93,8 @@ impl Rank {
         let Some(step) = self.open.take() else {
             return Err(out_of_order("close_step", "no step is open"));
         };
+        #[cfg(feature = "planted-defects")]
+        self.cache.planted_close(board);
         self.cache.close(board, device_free)?;
         board.finish_step(step, self.cache.operations().retired())?;
         Ok(())
@@ -144,6 +148,24 @@ impl Rank {
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.cache.cache().decision_digest()
+    }
+
+    /// Plants a mistake in this rank.
+    #[cfg(feature = "planted-defects")]
+    pub fn plant(&mut self, defect: crate::defects::Defect) {
+        self.cache.plant(defect);
+    }
+
+    /// This rank's wall clock, which only a planted mistake reads.
+    #[cfg(feature = "planted-defects")]
+    pub fn set_wall_clock(&mut self, now: u64) {
+        self.cache.set_wall_clock(now);
+    }
+
+    /// A copy of this rank has ended; only a planted mistake listens.
+    #[cfg(feature = "planted-defects")]
+    pub fn copy_ended_here(&mut self, k: Ordinal) {
+        self.cache.copy_ended_here(k);
     }
 
     /// Frames in flight from the leader to its receivers.

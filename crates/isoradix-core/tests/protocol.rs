@@ -324,7 +324,9 @@ fn a_framed_number_that_this_rank_lacks_is_form_b_by_name() {
 /// A vote in which operation 0 has so many tokens, and the frame of it.
 fn framed_hit(cluster: &mut Cluster, tokens: u64, completes: &[usize]) -> Frame {
     cluster.issue(0);
-    cluster.ranks.iter_mut().for_each(|rank| drop(rank.board.post_hit(k(0), PerRank::observe(tokens)).unwrap()));
+    for rank in &mut cluster.ranks {
+        rank.board.post_hit(k(0), PerRank::observe(tokens)).unwrap();
+    }
     let reduced = cluster.reduce(|_| ());
     for &rank in completes {
         cluster.newest = Some(cluster.ranks[rank].complete(&reduced).unwrap());

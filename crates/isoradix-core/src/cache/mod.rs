@@ -15,7 +15,7 @@ use std::fmt;
 
 pub use answers::{Evicted, Insert, Match, NodeInfo, Resume, Sizes, TierSizes};
 pub use config::Config;
-pub(crate) use segment::{Busy, Chosen, Segment};
+pub(crate) use segment::{Busy, Chosen, Segment, Space};
 
 use crate::clock::{LogicalClock, Stamp};
 use crate::error::Error;

@@ -36,3 +36,12 @@ pub(crate) struct Busy {
     pub(crate) device: Vec<Segment>,
     pub(crate) host: Vec<Segment>,
 }
+
+/// Room in both tiers that was taken.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    /// Device slots.
+    pub(crate) slots: Vec<i64>,
+    /// Host pages.
+    pub(crate) pages: Vec<u32>,
+}

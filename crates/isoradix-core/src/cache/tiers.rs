@@ -1,6 +1,6 @@
 //! What the cache does between its tiers. It is told which nodes, and in which host pages; why, the tiered cache knows.
 
-use super::{Busy, Chosen, PrefixCache, Segment, TierSizes, in_memory};
+use super::{Busy, Chosen, PrefixCache, Segment, Space, TierSizes, in_memory};
 use crate::error::Error;
 use crate::evidence::{Record, RecordKind};
 use crate::holds::{HostLockReceipt, LockReceipt};
@@ -44,6 +44,12 @@ impl PrefixCache {
         self.tree.demote(id, out);
         self.order.changed(&self.tree, id);
         self.tree.nodes[id].parent
+    }
+
+    /// Plants a mistake.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) fn plant(&mut self, planted: crate::defects::Planted) {
+        self.order.plant(planted);
     }
 
     /// Keeps what is on host of a node and of all above it.
@@ -286,7 +292,7 @@ impl PrefixCache {
             return Err(Error::Held { what: format!("namespace {namespace}"), held_tokens: self.to_units(held_pages) });
         }
         let before = pages.len();
-        nodes.iter().for_each(|id| pages.extend_from_slice(self.tree.host_pages(*id)));
+        pages.extend(nodes.iter().flat_map(|id| self.tree.host_pages(*id)));
         self.remove_namespace(namespace, out).inspect_err(|_| pages.truncate(before))
     }
 
@@ -342,25 +348,23 @@ impl PrefixCache {
         self.tree.nodes.resolve(node).map_or(0, |id| self.tree.nodes[id].sequence)
     }
 
-    /// Drops everything. Slots and pages of what is busy go to the second list of each pair, all others to the first.
-    pub(crate) fn reset_tiers(
-        &mut self,
-        busy: &Busy,
-        slots: (&mut Vec<i64>, &mut Vec<i64>),
-        pages: (&mut Vec<u32>, &mut Vec<u32>),
-    ) {
+    /// Drops everything. Gives what is free now, and what is busy.
+    pub(crate) fn reset_tiers(&mut self, busy: &Busy) -> (Space, Space) {
         let busy_ids = |segments: &[Segment]| -> BTreeSet<NodeId> {
             segments.iter().flat_map(|segment| self.nodes_of(*segment)).collect()
         };
         let (device, host) = (busy_ids(&busy.device), busy_ids(&busy.host));
+        let (mut free, mut kept) = (Space::default(), Space::default());
         for id in self.tree.walk(ROOT) {
             if self.tree.nodes[id].residency.on_device() {
-                self.tree.append_slots(id, if device.contains(&id) { &mut *slots.1 } else { &mut *slots.0 });
+                let slots = if device.contains(&id) { &mut kept.slots } else { &mut free.slots };
+                self.tree.append_slots(id, slots);
             }
-            let own = self.tree.host_pages(id);
-            if host.contains(&id) { pages.1.extend_from_slice(own) } else { pages.0.extend_from_slice(own) }
+            let pages = if host.contains(&id) { &mut kept.pages } else { &mut free.pages };
+            pages.extend_from_slice(self.tree.host_pages(id));
         }
         self.reset();
+        (free, kept)
     }
 }
 

@@ -13,6 +13,8 @@
 
 use super::key_heap::KeyHeap;
 use super::recency_list::RecencyList;
+#[cfg(feature = "planted-defects")]
+use crate::defects::{Defect, Planted};
 use crate::error::Error;
 use crate::node::{Node, NodeId, ROOT};
 use crate::tree::Tree;
@@ -23,6 +25,8 @@ pub(crate) struct LruOrder {
     pub(super) released: KeyHeap,
     /// Evictable leaves on host alone, by stamp.
     host: KeyHeap,
+    #[cfg(feature = "planted-defects")]
+    pub(crate) planted: Planted,
     /// Nodes that `pop` looked at, for tests of what an eviction costs.
     #[cfg(test)]
     pub(super) visited: u64,
@@ -34,6 +38,8 @@ impl LruOrder {
             list: RecencyList::new(),
             released: KeyHeap::new(),
             host: KeyHeap::new(),
+            #[cfg(feature = "planted-defects")]
+            planted: Planted::default(),
             #[cfg(test)]
             visited: 0,
         }
@@ -64,7 +70,7 @@ impl LruOrder {
     pub(crate) fn changed(&mut self, tree: &Tree, id: NodeId) {
         let node = &tree.nodes[id];
         if node.is_evictable_host_leaf() {
-            let key = (node.access.seq, 0);
+            let key = self.host_key(tree, id);
             if self.host.contains(id) {
                 self.host.update(id, key);
             } else {
@@ -73,6 +79,24 @@ impl LruOrder {
         } else if !self.host.is_empty() {
             self.host.remove(id);
         }
+    }
+
+    #[cfg(not(feature = "planted-defects"))]
+    #[expect(clippy::unused_self, reason = "what is planted is read with the feature")]
+    fn host_key(&self, tree: &Tree, id: NodeId) -> (u64, u64) {
+        (tree.nodes[id].access.seq, 0)
+    }
+
+    #[cfg(feature = "planted-defects")]
+    fn host_key(&self, tree: &Tree, id: NodeId) -> (u64, u64) {
+        let access = tree.nodes[id].access;
+        if self.planted.is(Defect::TieByAddress) {
+            return (access.step, tree.host_pages(id).first().copied().unwrap_or_default().into());
+        }
+        if self.planted.is(Defect::WallClockOrder) {
+            return (self.planted.wall_clock, 0);
+        }
+        (access.seq, 0)
     }
 
     /// The next victim among the nodes on host alone.

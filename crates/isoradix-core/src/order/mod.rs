@@ -105,6 +105,14 @@ impl Order {
         }
     }
 
+    /// Plants a mistake in the order.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) fn plant(&mut self, planted: crate::defects::Planted) {
+        if let Self::Lru(order) = self {
+            order.planted = planted;
+        }
+    }
+
     /// Whether leaves on the device are ranked by their facts, so that it has to be told when these change.
     #[inline]
     pub(crate) fn ranks_device_leaves(&self) -> bool {

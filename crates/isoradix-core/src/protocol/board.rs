@@ -248,6 +248,19 @@ impl Board {
         self.ballots.get(vote)
     }
 
+    /// The vote that this rank's vote thread completed last: for mistakes that are planted.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) fn newest(&self) -> Option<Reduced> {
+        self.completed.newest().cloned()
+    }
+
+    /// Sets back what is voted: a mistake that is planted.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) fn forget_counters(&mut self) {
+        self.watermarks = Watermarks::default();
+        self.retired = 0;
+    }
+
     /// This rank's vote thread has completed the next vote.
     pub(super) fn complete(&mut self, reduced: Reduced) {
         self.completed.push(reduced);

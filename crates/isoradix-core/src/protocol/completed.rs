@@ -34,6 +34,12 @@ impl CompletedRing {
         self.kept.push_back(reduced);
     }
 
+    /// The vector kept last.
+    #[cfg(feature = "planted-defects")]
+    pub(super) fn newest(&self) -> Option<&Reduced> {
+        self.kept.back()
+    }
+
     /// The vector of that vote, if it is completed here and not too old.
     pub(super) fn get(&self, vote: u64) -> Option<&Reduced> {
         let place = vote.checked_sub(self.kept.front()?.vote())?;

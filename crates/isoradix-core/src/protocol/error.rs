@@ -231,8 +231,10 @@ impl fmt::Display for Divergence {
             Self::Reduction { rank, step, vote, operation, field, framed, own } => {
                 let (subject, framed, own) = (Subject(field, *operation), Word(*framed), Word(*own));
                 write!(f, "divergence at step {step}: the frame says of vote {vote} that {subject} is {framed}, ")?;
-                write!(f, "rank {rank} has reduced {own}; nothing was taken\n")?;
-                f.write_str("hint: the reduction gave unequal results, or the frame is of another group or was altered")
+                write!(f, "rank {rank} has reduced {own}; nothing was taken")?;
+                f.write_str(
+                    "\nhint: the reduction gave unequal results, or the frame is of another group or was altered",
+                )
             }
             Self::Backwards { rank, vote, operation, field, before, now, own } => {
                 let subject = Subject(field, *operation);

@@ -135,6 +135,12 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// The frame with another vote: a mistake that is planted.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) fn with_vote(self, vote: Reduced) -> Self {
+        Self { vote: Some(vote), ..self }
+    }
+
     /// The step at which it is applied.
     #[must_use]
     pub fn step(&self) -> u64 {

@@ -19,6 +19,7 @@
 //! 3. `reduced`, `completed`, `board`, `vote`: from posts to a reduced vector
 //! 4. `frame`, `applied`, `run_ahead`, `leader`, `follower`: from a reduced vector to Agreed values
 //! 5. `timers`, `start`, `wait`: what else reads an agreed clock, what must be equal at start, and how long a wait may last
+//! 6. `trailing`: a vote in rounds, for what a single MIN cannot align
 
 mod applied;
 mod ballot;
@@ -34,6 +35,7 @@ mod reduced;
 mod run_ahead;
 mod start;
 mod timers;
+mod trailing;
 mod vote;
 mod wait;
 mod watermarks;
@@ -51,6 +53,7 @@ pub use reduced::{Reduced, reduce_min};
 pub use run_ahead::{Backpressure, RunAhead};
 pub use start::{Agreement, Difference, Disagreement, START_BYTES, START_SETTINGS_MAX, StartRecord, agree};
 pub use timers::{Backoff, Breaker, BreakerRule, BreakerState, Deadline, Retry, prefetch_patience_ms};
+pub use trailing::{Trailing, TrailingVote, leading_run};
 pub use vote::{Pace, Pacing, VoteMachine};
 pub use wait::{Patience, Stall, Stalled, Wait, Waiting};
 pub use window::Window;

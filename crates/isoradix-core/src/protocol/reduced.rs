@@ -38,6 +38,12 @@ impl Reduced {
         self.words[layout::RETIRED].cast_unsigned()
     }
 
+    /// Leading operations that are terminal everywhere: for mistakes that are planted.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) fn retired_here(&self) -> u64 {
+        self.retired()
+    }
+
     pub(super) fn issued(&self) -> u64 {
         self.words[layout::ISSUED].cast_unsigned()
     }

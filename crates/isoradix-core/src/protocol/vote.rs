@@ -138,8 +138,8 @@ impl VoteMachine {
         Ok(reduced)
     }
 
-    /// Votes in which this rank took no part in the comparison of digests, though there was a step to compare: that step had left its
-    /// [`DigestRing`](super::DigestRing) when it voted, so some rank is that many steps behind it. For a report, not for a decision.
+    /// Votes in which this rank took no part in the comparison of digests, though there was a step to compare: it has entered so many
+    /// steps since that one that its [`DigestRing`](super::DigestRing) no longer holds it. For a report, not for a decision.
     ///
     /// What such a vote cannot find, the next frame does: each follower compares its own digest with the leader's before it applies.
     #[must_use]

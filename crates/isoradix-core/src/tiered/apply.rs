@@ -4,6 +4,7 @@ use super::TieredCache;
 use super::effects::Effect;
 use super::error::StepError;
 use super::jobs::{Job, Work};
+use crate::defects::Defect;
 use crate::evidence::RecordKind;
 use crate::operation::{Action, Share};
 use crate::ordinal::Ordinal;
@@ -21,12 +22,14 @@ impl TieredCache {
             self.act(action, frame, board)?;
         }
         if let Some(Told::Value(backable)) = frame.vote().map(|vote| vote.backable()) {
-            self.host.lower(backable);
+            if !self.planted.is(Defect::ShortGrantKeepsCapacity) {
+                self.host.lower(backable);
+            }
             self.host.raise(backable);
         }
         while let Some(kept) = self.limbo.freed(self.operations.retired()) {
-            self.host.release(&kept.pages)?;
-            self.effects.push(Effect::FreeSlots(kept.slots));
+            self.host.release(&kept.space.pages)?;
+            self.effects.push(Effect::FreeSlots(kept.space.slots));
         }
         Ok(())
     }
@@ -55,7 +58,7 @@ impl TieredCache {
             }
             Action::Return { operation: k, from } => {
                 self.cache.note(RecordKind::Return, 0, k.0, from.into(), 0);
-                if self.takes_host_pages(k) {
+                if self.takes_host_pages(k) && !self.planted.is(Defect::AbortFreesUnderCopy) {
                     self.host.finished(k)?;
                     self.host.abort(k)?;
                 }
@@ -123,6 +126,10 @@ impl TieredCache {
                 let pages = self.host.pages(k)[..keep as usize].to_vec();
                 self.host.drain_rest(k, frame.decided(keep))?;
                 self.release_unused(k, &pages)?;
+            }
+            if self.planted.is(Defect::AbortFreesUnderCopy) {
+                self.host.finished(k)?;
+                self.host.abort(k)?;
             }
         }
         self.effects.push(Effect::Cancel { operation: k });

@@ -41,9 +41,9 @@ impl TieredCache {
         board.issue(k)?;
         board.enqueue(kind.fifo(), k)?;
         let pages: u64 = subjects.iter().map(|subject| u64::from(subject.pages)).sum();
-        let content = subjects.iter().fold(kind as u64, |content, subject| {
-            hash::mix(content, hash::mix(subject.id, subject.tokens))
-        });
+        let content = subjects
+            .iter()
+            .fold(kind as u64, |content, subject| hash::mix(content, hash::mix(subject.id, subject.tokens)));
         self.cache.note(RecordKind::Issue, subjects[0].id, k.0, pages, content);
         Ok(())
     }
@@ -230,9 +230,9 @@ impl TieredCache {
             _ => return Ok(()),
         };
         let sizes = PerRank::observe((self.cache.page_size(), asked));
-        let pages = units.zip(sizes).map(|(units, (page, asked))| {
-            u32::try_from(units / u64::from(page)).unwrap_or(u32::MAX).min(asked)
-        });
+        let pages = units
+            .zip(sizes)
+            .map(|(units, (page, asked))| u32::try_from(units / u64::from(page)).unwrap_or(u32::MAX).min(asked));
         let (pages, to_reserve) = pages.fork();
         let page = PerRank::observe(self.cache.page_size());
         board.post_hit(k, pages.zip(page).map(|(pages, page)| u64::from(pages) * u64::from(page)))?;

@@ -1,5 +1,6 @@
 //! What a reset could not free at once: copies that were under way may still touch it.
 
+use crate::cache::Space;
 use std::collections::VecDeque;
 
 /// Slots and pages that wait for the operations that were open when the cache was reset.
@@ -7,8 +8,7 @@ use std::collections::VecDeque;
 pub(super) struct Kept {
     /// Once this many operations have retired, nothing touches them.
     pub(super) until: u64,
-    pub(super) slots: Vec<i64>,
-    pub(super) pages: Vec<u32>,
+    pub(super) space: Space,
 }
 
 /// All of these, one a reset.
@@ -17,7 +17,7 @@ pub(super) struct Limbo(VecDeque<Kept>);
 
 impl Limbo {
     pub(super) fn keep(&mut self, kept: Kept) {
-        if !kept.slots.is_empty() || !kept.pages.is_empty() {
+        if !kept.space.slots.is_empty() || !kept.space.pages.is_empty() {
             self.0.push_back(kept);
         }
     }
@@ -29,6 +29,6 @@ impl Limbo {
     }
 
     pub(super) fn pages(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().flat_map(|kept| kept.pages.iter().copied())
+        self.0.iter().flat_map(|kept| kept.space.pages.iter().copied())
     }
 }

@@ -11,7 +11,7 @@ use crate::holds::HostLockReceipt;
 use crate::ints::Ints;
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
-use crate::operation::State;
+use crate::operation::{Operation, State};
 use crate::ordinal::Ordinal;
 use crate::protocol::{Deadline, prefetch_patience_ms};
 
@@ -134,7 +134,7 @@ impl TieredCache {
         let Some(now) = self.now else { return Vec::new() };
         let late = self.jobs.iter().filter(|(k, job)| {
             let Work::Prefetch(Fetch { deadline: Some(deadline), .. }) = &job.work else { return false };
-            let state = self.operations.operation(**k).map_or(State::Done, |operation| operation.state());
+            let state = self.operations.operation(**k).map_or(State::Done, Operation::state);
             deadline.has_passed(now) && state.is_counting()
         });
         late.map(|(k, _)| *k).collect()

@@ -28,6 +28,8 @@ mod jobs;
 mod limbo;
 mod loading;
 mod look;
+#[cfg(feature = "planted-defects")]
+mod planted;
 mod reset;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,7 @@ pub use effects::{Effect, StoredRun, Transfer};
 pub use error::StepError;
 
 use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume};
+use crate::defects::Planted;
 use crate::error::Error;
 use crate::holds::{LockReceipt, PinReceipt};
 use crate::host::HostPool;
@@ -66,6 +69,7 @@ pub struct TieredCache {
     /// The leader's clock in the frame applied last.
     now: Option<Agreed<u64>>,
     effects: Vec<Effect>,
+    planted: Planted,
 }
 
 impl TieredCache {
@@ -74,14 +78,8 @@ impl TieredCache {
     /// # Errors
     /// A configuration out of range.
     pub fn new(rank: u32, config: Config, tiers: Tiers, host: HostPool) -> Result<Self, Error> {
-        let out_of_range = |what, value, hint| Error::OutOfRange {
-            what,
-            value,
-            min: 1,
-            max: i128::from(u32::MAX),
-            index: None,
-            hint,
-        };
+        let out_of_range =
+            |what, value, hint| Error::OutOfRange { what, value, min: 1, max: i128::from(u32::MAX), index: None, hint };
         if tiers.writing == (Writing::Through { hits: 0 }) {
             return Err(out_of_range("write-through hits", 0, "1 writes everything through, 2 what is used again"));
         }
@@ -98,6 +96,7 @@ impl TieredCache {
             tickets: 0,
             now: None,
             effects: Vec::new(),
+            planted: Planted::default(),
         })
     }
 

@@ -55,11 +55,15 @@ impl TieredCache {
             }
         }
         let until = self.operations.issued();
-        let (mut kept, mut pages) = (Kept { until, slots: Vec::new(), pages: Vec::new() }, Vec::new());
-        self.cache.reset_tiers(&busy, (out, &mut kept.slots), (&mut pages, &mut kept.pages));
-        self.host.release(&pages).expect("the tree's pages are settled");
-        self.limbo.keep(kept);
+        let (free, space) = self.cache.reset_tiers(&busy);
+        out.extend(free.slots);
+        self.host.release(&free.pages).expect("the tree's pages are settled");
+        self.limbo.keep(Kept { until, space });
         self.wishes = Wishes::default();
+        #[cfg(feature = "planted-defects")]
+        {
+            self.planted.flushed = true;
+        }
         dropped
     }
 }

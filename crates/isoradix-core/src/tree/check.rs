@@ -105,11 +105,7 @@ impl Tree {
     }
 
     fn check_sums(&self, found: &Sums) -> Result<(), Error> {
-        let counted = Sums {
-            visible: self.visible,
-            counts: self.counts,
-            digest: self.digest,
-        };
+        let counted = Sums { visible: self.visible, counts: self.counts, digest: self.digest };
         if counted == *found {
             return Ok(());
         }
@@ -187,11 +183,7 @@ impl Tree {
             || "a node is on the device, its parent is not".to_owned(),
             node,
         )?;
-        ensure(
-            closed(residency.on_host(), above.on_host()),
-            || "a node is on host, its parent is not".to_owned(),
-            node,
-        )
+        ensure(closed(residency.on_host(), above.on_host()), || "a node is on host, its parent is not".to_owned(), node)
     }
 
     fn check_edge(&self, id: NodeId) -> Result<(), Error> {
@@ -234,13 +226,9 @@ impl Tree {
         }
         self.check_tiers(id)?;
         let own = holdings.on(id);
-        let due = self
-            .nodes
-            .children(id)
-            .map(|child| &self.nodes[child])
-            .fold(own, |[locks, pins, hosts], child| {
-                [locks + child.lock_ref, pins + child.pin_ref, hosts + child.host_ref]
-            });
+        let due = self.nodes.children(id).map(|child| &self.nodes[child]).fold(own, |[locks, pins, hosts], child| {
+            [locks + child.lock_ref, pins + child.pin_ref, hosts + child.host_ref]
+        });
         ensure(
             [node.lock_ref, node.pin_ref, node.host_ref] == due,
             || {

@@ -237,10 +237,10 @@ impl Cluster {
             cache.check().unwrap();
             cache.host().leaks().unwrap();
             assert_eq!(cache.operations().retired(), cache.operations().issued());
-            let refs = |node| cache.cache().info(node).map(|info| (info.lock_ref, info.pin_ref, info.host_ref)).unwrap();
+            let refs =
+                |node| cache.cache().info(node).map(|info| (info.lock_ref, info.pin_ref, info.host_ref)).unwrap();
             let nodes = cache.cache().walk(isoradix_core::NodeHandle::ROOT).unwrap();
             assert!(nodes.into_iter().all(|node| refs(node) == (0, 0, 0)));
         });
     }
 }
-

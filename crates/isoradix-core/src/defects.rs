@@ -1,0 +1,87 @@
+//! Defects that can be planted on purpose, for a simulator to show that it catches them.
+//!
+//! Each is a mistake that deployed caches have made. Without the feature `planted-defects` nothing asks for one, and the
+//! branches below are compiled away.
+
+/// A mistake to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Defect {
+    /// Room in the window opens with the vote that this rank completes, not with the frame that all ranks apply.
+    WindowSlidesByVote,
+    /// An abort gives pages back at once, though a copy may be on them.
+    AbortFreesUnderCopy,
+    /// A short grant never lowers the pool's capacity.
+    ShortGrantKeepsCapacity,
+    /// A follower applies its own newest vote in place of the frame's.
+    FollowerReadsOwnVote,
+    /// A vote thread returns early where its own rank has nothing to say. Made by the driver, not in here.
+    EarlyReturnBeforeVote,
+    /// Leaves on host of one step are told apart by the address of their pages.
+    TieByAddress,
+    /// Leaves on host are ranked by this rank's wall clock.
+    WallClockOrder,
+    /// A flush resets the counters that are voted.
+    CounterResetByFlush,
+    /// A lock is given back when this rank's own copy has ended.
+    UnlockedByCompletion,
+}
+
+impl Defect {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::WindowSlidesByVote,
+        Self::AbortFreesUnderCopy,
+        Self::ShortGrantKeepsCapacity,
+        Self::FollowerReadsOwnVote,
+        Self::EarlyReturnBeforeVote,
+        Self::TieByAddress,
+        Self::WallClockOrder,
+        Self::CounterResetByFlush,
+        Self::UnlockedByCompletion,
+    ];
+
+    /// Its name in lower case.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WindowSlidesByVote => "window-slides-by-vote",
+            Self::AbortFreesUnderCopy => "abort-frees-under-copy",
+            Self::ShortGrantKeepsCapacity => "short-grant-keeps-capacity",
+            Self::FollowerReadsOwnVote => "follower-reads-own-vote",
+            Self::EarlyReturnBeforeVote => "early-return-before-vote",
+            Self::TieByAddress => "tie-by-address",
+            Self::WallClockOrder => "wall-clock-order",
+            Self::CounterResetByFlush => "counter-reset-by-flush",
+            Self::UnlockedByCompletion => "unlocked-by-completion",
+        }
+    }
+}
+
+/// Which mistake is made, and what only that mistake reads.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Planted {
+    #[cfg(feature = "planted-defects")]
+    pub(crate) defect: Option<Defect>,
+    /// The cache was flushed since the last step was closed.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) flushed: bool,
+    /// This rank's wall clock.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) wall_clock: u64,
+}
+
+impl Planted {
+    /// Whether that mistake is to be made.
+    #[cfg(feature = "planted-defects")]
+    pub(crate) fn is(self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    /// None is.
+    #[cfg(not(feature = "planted-defects"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is read")]
+    #[inline]
+    pub(crate) const fn is(self, _: Defect) -> bool {
+        false
+    }
+}
