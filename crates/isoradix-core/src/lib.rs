@@ -4,21 +4,21 @@
 //! equal only if equal calls give equal decisions. So this crate holds no I/O, no wall clock, no thread, no randomness and no
 //! hash order; every order is total, every integer in state has a stated width, and every decision leaves a record.
 //!
-//! Start at [`PrefixCache`]. Layers, each importing only from those before it:
+//! Start at [`PrefixCache`] for one rank and one tier, at [`Rank`] for many ranks and two. Layers, each importing only from those
+//! before it:
 //!
 //! 1. `limits`, `hash`, `ints`, `clock`, `namespace`, `sha256`: values
-//! 2. `node`, `edges`, `extent`, `runs`: storage
+//! 2. `residency`, `node`, `edges`, `extent`, `runs`: storage
 //! 3. `tree`: structure, sizes, invariants
 //! 4. `order`: which node is evicted next
 //! 5. `holds`, `evidence`, `events`, `pool`: receipts, records, KV events, device slots
 //! 6. `cache`: the verbs
-//!
-//! Parts of the alignment between ranks, which the cache does not use yet:
-//!
 //! 7. `provenance`, `ordinal`: which values may decide
 //! 8. `host`: the two-phase allocator of host pages
 //! 9. `protocol`: ballots, votes, frames, timers, agreement at start
 //! 10. `operation`: the life of an asynchronous operation
+//! 11. `tiered`: cache, host pages and operations as one machine
+//! 12. `rank`: that machine at its seat, leader or follower
 #![forbid(unsafe_code)]
 
 mod accounting;

@@ -1,4 +1,4 @@
-//! The table as a document: what `docs/operations.md` shows between its markers.
+//! The table as a document: what `ARCHITECTURE.md` shows between its markers.
 
 use super::kind::{Kind, Pools};
 use super::state::{Effect, State, TABLE, Transition};

@@ -2,7 +2,7 @@
 //!
 //! The machine reads Agreed values only, so all ranks take the same step at the same time. What a rank does meanwhile, it
 //! does on its own: query, reserve and copy start at issue and report to the ballot; the votes come back in frames and move the
-//! operation here; each step says, as [`Action`]s, what is to be done next. `docs/operations.md` draws the table.
+//! operation here; each step says, as [`Action`]s, what is to be done next. `ARCHITECTURE.md` draws the table.
 //!
 //! Rules that hold for every kind:
 //!

@@ -1,17 +1,18 @@
-//! `docs/operations.md` shows the table as it is.
+//! `ARCHITECTURE.md` shows the table as it is, and `docs/operations.md` explains all of it.
 
 use super::*;
 
+const ARCHITECTURE: &str = include_str!("../../../../../ARCHITECTURE.md");
 const DOCUMENT: &str = include_str!("../../../../../docs/operations.md");
 const BEGIN: &str = "<!-- operation table: written by table_markdown, compared by a test -->\n";
 const END: &str = "<!-- end of the operation table -->";
 
 #[test]
 fn the_document_shows_the_table() {
-    let (_, rest) = DOCUMENT.split_once(BEGIN).expect("the first marker");
+    let (_, rest) = ARCHITECTURE.split_once(BEGIN).expect("the first marker");
     let (shown, _) = rest.split_once(END).expect("the last marker");
     let table = table_markdown();
-    assert_eq!(shown.trim(), table.trim(), "put this between the markers of docs/operations.md:\n\n{table}");
+    assert_eq!(shown.trim(), table.trim(), "put this between the markers of ARCHITECTURE.md:\n\n{table}");
 }
 
 #[test]
