@@ -58,7 +58,7 @@ pub enum RecordKind {
     HostUnlock = 16,
     /// An operation began: `node` the first subject's, `a` its ordinal, `b` pages, `content` kind and subjects.
     Issue = 17,
-    /// An operation was not begun: `a` pages, `content` kind and reason.
+    /// An operation was not begun, or not all of it: `a` pages, `content` kind.
     Decline = 18,
     /// An operation keeps what was agreed: `a` its ordinal, `b` pages, `content` tokens.
     Commit = 19,
@@ -74,9 +74,9 @@ pub enum RecordKind {
     Over = 24,
     /// A node came to host: `node`, `a` its units, `content` its tokens.
     Backed = 25,
-    /// `node` loaded back with all above it: `a` units brought to the device.
+    /// `node` loaded back with all above it: `a` units brought to the device, `b` units that were there above.
     LoadBack = 26,
-    /// A prefetch wished for: `node` its anchor, `a` units, `content` its tokens.
+    /// A prefetch wished for: `a` units, `b` units above its anchor's end, `content` the tokens of its key.
     Prefetch = 27,
     /// The ledger at the end of a step: `a` pages occupied, `b` capacity, `content` ordinals issued and retired.
     Ledger = 28,
