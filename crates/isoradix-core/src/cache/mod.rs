@@ -27,7 +27,7 @@ use crate::ints::{Ints, Part, SLOTS, common_prefix, with_lanes};
 use crate::limits::PAGE_SIZE_MAX;
 use crate::namespace::Namespace;
 use crate::node::{Hold, NodeHandle, NodeId, ROOT};
-use crate::order::Order;
+use crate::order::{Eviction, Order};
 use crate::residency::Residency;
 use crate::runs::Run;
 use crate::tree::{Descent, Place, Tree};
@@ -67,6 +67,15 @@ impl PrefixCache {
     /// # Errors
     /// A page size outside 1 to [`PAGE_SIZE_MAX`].
     pub fn new(config: Config) -> Result<Self, Error> {
+        Self::with_order(config, Order::new)
+    }
+
+    /// A cache that evicts from the device what is on host too before all else.
+    pub(crate) fn clean_first(config: Config) -> Result<Self, Error> {
+        Self::with_order(config, Order::clean_first)
+    }
+
+    fn with_order(config: Config, order: fn(Eviction) -> Order) -> Result<Self, Error> {
         let Config { page_size, eviction, bigram, journal_records, kv_events } = config;
         if !(1..=PAGE_SIZE_MAX).contains(&page_size) {
             return Err(Error::OutOfRange {
@@ -80,7 +89,7 @@ impl PrefixCache {
         }
         let mut cache = Self {
             tree: Tree::new(page_size, bigram),
-            order: Order::new(eviction),
+            order: order(eviction),
             clock: LogicalClock::default(),
             holds: HoldTable::default(),
             journal: Journal::new(journal_records),

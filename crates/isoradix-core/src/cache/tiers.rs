@@ -1,6 +1,6 @@
 //! What the cache does between its tiers. It is told which nodes, and in which host pages; why, the tiered cache knows.
 
-use super::{Busy, Chosen, PrefixCache, Segment, Space, TierSizes, in_memory};
+use super::{Busy, Chosen, PrefixCache, Resume, Segment, Space, TierSizes, in_memory};
 use crate::error::Error;
 use crate::evidence::{Record, RecordKind};
 use crate::holds::{HostLockReceipt, LockReceipt};
@@ -54,6 +54,10 @@ impl PrefixCache {
 
     /// Keeps what is on host of a node and of all above it.
     pub(crate) fn host_lock(&mut self, node: NodeHandle) -> Result<HostLockReceipt, Error> {
+        if !self.host_anchor(node)?.1 {
+            let what = format!("node {} is not on host", self.sequence(node));
+            return Err(Error::Invalid { what, hint: "lock what a match has found on host: host_node, if host_tokens is not 0" });
+        }
         self.hold(node, Hold::Host, RecordKind::HostLock).map(HostLockReceipt::from_bits)
     }
 
@@ -106,9 +110,20 @@ impl PrefixCache {
         u32::try_from(units / self.tree.page as u64).unwrap_or(u32::MAX)
     }
 
-    /// Whether a node is on the device alone, and nothing is to bring it to host.
-    pub(crate) fn lacks_backup(&self, node: NodeHandle) -> bool {
-        self.tree.nodes.resolve(node).is_ok_and(|id| self.tree.lacks_backup(id))
+    /// The nodes of a path that are on the device alone, and that nothing is to bring to host, top down.
+    pub(crate) fn path_without_backup(&self, node: NodeHandle) -> Vec<NodeHandle> {
+        let Ok(id) = self.tree.nodes.resolve(node) else { return Vec::new() };
+        let path = self.tree.path_up(id).take_while(|at| self.tree.lacks_backup(*at));
+        let mut path: Vec<NodeHandle> = path.map(|at| self.tree.nodes.handle(at)).collect();
+        path.reverse();
+        path
+    }
+
+    /// Refuses an anchor that is not on the path of a key; see [`Resume`] for what is compared.
+    pub(crate) fn check_anchor(&self, key: &[u32], namespace: &Namespace, anchor: NodeHandle) -> Result<(), Error> {
+        let (length, _) = self.host_anchor(anchor)?;
+        let units = self.units(Ints::U32(key))?;
+        self.resume_point(units, namespace, Resume { node: anchor, length }).map(|_| ())
     }
 
     /// Brings all that is on host alone of a path onto the device, with slots that have been counted; stamps and locks it.
@@ -152,6 +167,7 @@ impl PrefixCache {
             self.tree.set_host_pages(at, &pages[begin..end]);
             end = begin;
             self.record_on_host(at);
+            self.order.changed(&self.tree, at);
         }
     }
 
@@ -203,20 +219,16 @@ impl PrefixCache {
         true
     }
 
-    /// The oldest nodes that are on the device alone, not held, and not pending: enough for `units`.
-    pub(crate) fn oldest_without_backup(&self, units: u64) -> Vec<NodeHandle> {
-        let mut oldest = Vec::new();
-        let mut found = 0;
-        for id in self.order.oldest(&self.tree) {
-            if found >= units {
-                break;
-            }
-            if self.tree.lacks_backup(id) && !self.tree.nodes[id].is_held() {
-                found += self.to_units(self.tree.nodes[id].pages);
-                oldest.push(self.tree.nodes.handle(id));
-            }
-        }
-        oldest
+    /// The leaves on the device alone that would go next, enough for `units` together with what is above them.
+    pub(crate) fn next_without_backup(&mut self, units: u64) -> Vec<NodeHandle> {
+        let (mut leaves, mut found) = (Vec::new(), 0);
+        let (tree, page) = (&self.tree, self.tree.page as u64);
+        self.order.look_at_dirty(tree, |id| {
+            leaves.push(tree.nodes.handle(id));
+            found += u64::from(tree.nodes[id].pages) * page;
+            found < units
+        });
+        leaves
     }
 
     /// Whether all of a segment is there, and on host.

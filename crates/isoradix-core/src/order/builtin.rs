@@ -37,6 +37,19 @@ pub enum Builtin {
     },
 }
 
+/// LRU by key, for orders that the list does not keep.
+pub(super) struct LeastRecent;
+
+impl Policy for LeastRecent {
+    fn name(&self) -> String {
+        "lru".to_owned()
+    }
+
+    fn key(&mut self, facts: &NodeFacts<'_>) -> Result<PolicyKey, PolicyFailure> {
+        Ok(PolicyKey(facts.last_access.seq, 0))
+    }
+}
+
 impl Builtin {
     /// The policy of that name.
     pub(crate) fn parse(spec: &str) -> Result<Self, Error> {

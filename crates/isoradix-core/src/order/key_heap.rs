@@ -89,7 +89,6 @@ impl KeyHeap {
     }
 
     /// The first id and its key.
-    #[cfg(test)]
     pub(crate) fn peek(&self) -> Option<(u32, (u64, u64))> {
         self.entries.first().map(|entry| (entry.id, entry.key))
     }
@@ -103,11 +102,6 @@ impl KeyHeap {
 
     /// Whether no id is ranked.
     #[inline]
-    /// All ids, in no particular order.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.entries.iter().map(|entry| entry.id)
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,4 +1,6 @@
-//! Any policy that ranks evictable leaves by key: a heap for each tier, O(log n) for each change.
+//! Any policy that ranks evictable leaves by key: heaps, O(log n) for each change.
+//!
+//! Leaves on the device are in two heaps where what is on host too shall go first, else in one; leaves on host alone in another.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +10,19 @@ use crate::error::Error;
 use crate::node::{Node, NodeId, ROOT};
 use crate::tree::Tree;
 
-/// The evictable leaves of one tier.
+/// Which leaves an evictable one is among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Clean,
+    Device,
+    Host,
+}
+
+impl Place {
+    const ALL: [Self; 3] = [Self::Clean, Self::Device, Self::Host];
+}
+
+/// Evictable leaves that are ranked among each other.
 struct Leaves {
     heap: KeyHeap,
     /// Those for which the policy failed; the next eviction asks again.
@@ -33,6 +47,12 @@ impl Leaves {
         }
     }
 
+    /// The policy has failed on a leaf.
+    fn fail(&mut self, id: NodeId) {
+        self.heap.remove(id);
+        self.unranked.insert(id);
+    }
+
     fn forget(&mut self, id: NodeId) {
         self.heap.remove(id);
         self.unranked.remove(&id);
@@ -43,7 +63,7 @@ impl Leaves {
         self.unranked.clear();
     }
 
-    fn check(&self, tree: &Tree, belongs: fn(&Node) -> bool) -> Result<(), Error> {
+    fn check(&self, tree: &Tree, belongs: impl Fn(&Node) -> bool) -> Result<(), Error> {
         self.heap.check().map_err(|what| Error::invariant(what, vec![]))?;
         let mut leaves = 0;
         for id in tree.walk(ROOT) {
@@ -63,13 +83,25 @@ impl Leaves {
 
 pub(crate) struct KeyedOrder {
     policy: Box<dyn Policy>,
+    /// Whether leaves that are on host too go before all others.
+    clean_first: bool,
+    /// Leaves on the device that go first.
+    clean: Leaves,
+    /// All other leaves on the device.
     device: Leaves,
+    /// Leaves on host alone.
     host: Leaves,
 }
 
 impl KeyedOrder {
     pub(crate) fn new(policy: Box<dyn Policy>) -> Self {
-        Self { policy, device: Leaves::new(), host: Leaves::new() }
+        let (clean, device, host) = (Leaves::new(), Leaves::new(), Leaves::new());
+        Self { policy, clean_first: false, clean, device, host }
+    }
+
+    /// An order in which leaves that are on host too go before all others.
+    pub(crate) fn clean_first(policy: Box<dyn Policy>) -> Self {
+        Self { clean_first: true, ..Self::new(policy) }
     }
 
     pub(crate) fn policy_name(&self) -> String {
@@ -77,24 +109,32 @@ impl KeyedOrder {
     }
 
     pub(crate) fn changed(&mut self, tree: &Tree, id: NodeId) {
-        let node = &tree.nodes[id];
-        let (device, host) = (node.is_evictable_leaf(), node.is_evictable_host_leaf());
-        if !device {
-            self.device.forget(id);
+        let place = self.place(&tree.nodes[id]);
+        for other in Place::ALL.into_iter().filter(|other| Some(*other) != place) {
+            self.leaves(other).forget(id);
         }
-        if !host {
-            self.host.forget(id);
+        let Some(place) = place else { return };
+        let (key, sequence) = (self.key(tree, id), tree.nodes[id].sequence);
+        match key {
+            Ok(key) => self.leaves(place).rank(id, sequence, key),
+            Err(_) => self.leaves(place).fail(id),
         }
-        if !device && !host {
-            return;
+    }
+
+    /// Where a node belongs, if it is an evictable leaf.
+    fn place(&self, node: &Node) -> Option<Place> {
+        if node.is_evictable_leaf() {
+            let clean = self.clean_first && node.residency.on_host();
+            return Some(if clean { Place::Clean } else { Place::Device });
         }
-        let key = self.key(tree, id);
-        let leaves = if device { &mut self.device } else { &mut self.host };
-        if let Ok(key) = key {
-            leaves.rank(id, node.sequence, key);
-        } else {
-            leaves.heap.remove(id);
-            leaves.unranked.insert(id);
+        node.is_evictable_host_leaf().then_some(Place::Host)
+    }
+
+    fn leaves(&mut self, place: Place) -> &mut Leaves {
+        match place {
+            Place::Clean => &mut self.clean,
+            Place::Device => &mut self.device,
+            Place::Host => &mut self.host,
         }
     }
 
@@ -114,27 +154,26 @@ impl KeyedOrder {
     }
 
     pub(crate) fn forget(&mut self, id: NodeId) {
-        self.device.forget(id);
-        self.host.forget(id);
+        Place::ALL.into_iter().for_each(|place| self.leaves(place).forget(id));
     }
 
     /// Asks again for every unranked leaf. Keys gained before a failure stay: they are what the policy says.
     pub(crate) fn settle(&mut self, tree: &Tree) -> Result<(), Error> {
-        while let Some(id) = self.device.unranked.first().or(self.host.unranked.first()).copied() {
-            let key = self.key(tree, id).map_err(|PolicyFailure(reason)| Error::Policy {
-                policy: self.policy.name(),
-                node: tree.nodes[id].sequence,
-                reason,
-            })?;
-            let of_device = self.device.unranked.contains(&id);
-            let leaves = if of_device { &mut self.device } else { &mut self.host };
-            leaves.rank(id, tree.nodes[id].sequence, key);
+        for place in Place::ALL {
+            while let Some(id) = self.leaves(place).unranked.first().copied() {
+                let key = self.key(tree, id).map_err(|PolicyFailure(reason)| Error::Policy {
+                    policy: self.policy.name(),
+                    node: tree.nodes[id].sequence,
+                    reason,
+                })?;
+                self.leaves(place).rank(id, tree.nodes[id].sequence, key);
+            }
         }
         Ok(())
     }
 
     pub(crate) fn pop(&mut self) -> Option<NodeId> {
-        self.device.heap.pop()
+        self.clean.heap.pop().or_else(|| self.device.heap.pop())
     }
 
     /// The next victim among the nodes on host alone.
@@ -142,19 +181,35 @@ impl KeyedOrder {
         self.host.heap.pop()
     }
 
+    /// Shows the leaves that are on the device alone in the order in which they would go, as long as `more` says so.
+    pub(crate) fn look_at_dirty(&mut self, tree: &Tree, mut more: impl FnMut(NodeId) -> bool) {
+        let mut seen = Vec::new();
+        while let Some((id, key)) = self.device.heap.peek() {
+            self.device.heap.remove(id);
+            seen.push((id, key));
+            if !more(id) {
+                break;
+            }
+        }
+        for (id, key) in seen {
+            self.device.heap.insert(id, key, tree.nodes[id].sequence);
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
-        self.device.clear();
-        self.host.clear();
+        Place::ALL.into_iter().for_each(|place| self.leaves(place).clear());
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let bytes = |leaves: &Leaves| leaves.heap.memory_bytes() + leaves.unranked.len() * size_of::<NodeId>();
-        bytes(&self.device) + bytes(&self.host)
+        bytes(&self.clean) + bytes(&self.device) + bytes(&self.host)
     }
 
     pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
-        self.device.check(tree, Node::is_evictable_leaf)?;
-        self.host.check(tree, Node::is_evictable_host_leaf)
+        let is_in = |place| move |node: &Node| self.place(node) == Some(place);
+        self.clean.check(tree, is_in(Place::Clean))?;
+        self.device.check(tree, is_in(Place::Device))?;
+        self.host.check(tree, is_in(Place::Host))
     }
 
     /// Entries that the heap moved since the beginning.

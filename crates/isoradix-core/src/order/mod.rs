@@ -20,6 +20,7 @@ pub use policy::{NodeFacts, Policy, PolicyFailure, PolicyKey};
 use crate::error::Error;
 use crate::node::{Node, NodeId, ROOT};
 use crate::tree::Tree;
+use builtin::LeastRecent;
 use keyed::KeyedOrder;
 use lru::LruOrder;
 
@@ -71,6 +72,15 @@ impl Order {
             Eviction::Lru => Self::Lru(LruOrder::new()),
             Eviction::Keyed(policy) => Self::Keyed(KeyedOrder::new(policy)),
         }
+    }
+
+    /// An order in which what is on host too goes before all else on the device.
+    pub(crate) fn clean_first(eviction: Eviction) -> Self {
+        let policy = match eviction {
+            Eviction::Lru => Box::new(LeastRecent),
+            Eviction::Keyed(policy) => policy,
+        };
+        Self::Keyed(KeyedOrder::clean_first(policy))
     }
 
     pub(crate) fn name(&self) -> String {
@@ -135,15 +145,12 @@ impl Order {
         }
     }
 
-    /// Nodes on the device by their last touch, the oldest first. Under LRU that costs what is taken of it, under other
-    /// policies the size of the tree.
-    pub(crate) fn oldest<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = NodeId> + 'a {
-        let mut first: Vec<NodeId> = match self {
-            Self::Lru(order) => order.released.ids().collect(),
-            Self::Keyed(_) => tree.walk(ROOT).filter(|id| tree.nodes[*id].residency.on_device()).collect(),
-        };
-        first.sort_unstable_by_key(|id| tree.nodes[*id].access.seq);
-        first.into_iter().chain(self.upcoming())
+    /// Shows the leaves that are on the device alone in the order in which they would go, as long as `more` says so. Only an order
+    /// that takes the clean ones first knows them.
+    pub(crate) fn look_at_dirty(&mut self, tree: &Tree, more: impl FnMut(NodeId) -> bool) {
+        if let Self::Keyed(order) = self {
+            order.look_at_dirty(tree, more);
+        }
     }
 
     /// Takes the next victim among the nodes on host alone out of the order.

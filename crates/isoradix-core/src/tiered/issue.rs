@@ -77,7 +77,9 @@ impl TieredCache {
 
     fn issue_fetch(&mut self, board: &mut Board, mut fetch: Fetch) -> Result<(), StepError> {
         let tokens = self.cache.units_of(fetch.pages);
-        if !self.make_room(fetch.pages) {
+        if self.host.ledger().room(fetch.pages).is_err_and(|declined| !self.could_evict(declined.short_by()))
+            || !self.make_room(fetch.pages)
+        {
             self.decline(Kind::Prefetch, fetch.pages);
             if let Some(lock) = fetch.lock.take() {
                 self.cache.unlock_host(lock)?;
@@ -99,6 +101,11 @@ impl TieredCache {
         self.cache.pages_of(self.tiers.prefetch_min.next_multiple_of(self.cache.page_size().into())).max(1)
     }
 
+    /// Whether there is so much on host alone that it could make room. Some of it may be locked.
+    fn could_evict(&self, pages: u64) -> bool {
+        pages * u64::from(self.cache.page_size()) <= self.sizes().host_only
+    }
+
     /// Makes so many host pages available, if eviction can; says whether they are.
     fn make_room(&mut self, pages: u32) -> bool {
         if let Err(declined) = self.host.ledger().room(pages) {
@@ -108,14 +115,14 @@ impl TieredCache {
         self.host.ledger().room(pages).is_ok()
     }
 
-    /// Under write-back, wishes for the oldest that is not on host, as long as too little could go without loss.
+    /// Under write-back, wishes for what would be dropped next, as long as too little could go without loss.
     fn wish_for_cleaning(&mut self, device_free: u64) {
         let Writing::Back { low_water } = self.tiers.writing else { return };
         let coming: u64 = self.jobs.iter().map(|(k, job)| if job.is_backup() { self.tokens_of(*k) } else { 0 }).sum();
         let missing = low_water.saturating_sub(device_free + self.sizes().clean + coming);
         if missing > 0 {
-            let oldest = self.cache.oldest_without_backup(missing);
-            self.wishes.backups.extend(oldest);
+            let next = self.cache.next_without_backup(missing);
+            self.wishes.backups.extend(next);
         }
     }
 

@@ -20,7 +20,7 @@ impl TieredCache {
     /// to [`unlock_host`](Self::unlock_host), or to [`load_back`](Self::load_back).
     ///
     /// # Errors
-    /// A stale handle.
+    /// A stale handle; a node that is not on host.
     pub fn host_lock(&mut self, node: NodeHandle) -> Result<HostLockReceipt, Error> {
         self.cache.host_lock(node)
     }
@@ -77,7 +77,7 @@ impl TieredCache {
     /// with no ticket, if it is too short, the window is full, or the anchor is not on host.
     ///
     /// # Errors
-    /// Tokens out of range; a stale handle.
+    /// Tokens out of range; an anchor that is stale or not on the key's path.
     pub fn prefetch(
         &mut self,
         key: Ints<'_>,
@@ -86,6 +86,7 @@ impl TieredCache {
     ) -> Result<Option<PrefetchTicket>, Error> {
         let (above, on_host) = self.cache.host_anchor(anchor)?;
         let key = self.cache.whole_key(key)?;
+        self.cache.check_anchor(&key, namespace, anchor)?;
         let tokens = self.cache.units_in(&key).saturating_sub(above);
         if !on_host || tokens < self.tiers.prefetch_min.max(1) || !self.has_room() {
             return Ok(None);

@@ -83,11 +83,15 @@ impl TieredCache {
         if tiers.writing == (Writing::Through { hits: 0 }) {
             return Err(out_of_range("write-through hits", 0, "1 writes everything through, 2 what is used again"));
         }
+        let cache = match tiers.writing {
+            Writing::Through { .. } => PrefixCache::new(config)?,
+            Writing::Back { .. } => PrefixCache::clean_first(config)?,
+        };
         let operations = OperationTable::new(rank, tiers.window, Pools::USUAL)
             .map_err(|_| out_of_range("window", tiers.window.into(), "64 operations are enough for most"))?;
         Ok(Self {
             tiers,
-            cache: PrefixCache::new(config)?,
+            cache,
             host,
             operations,
             jobs: Jobs::new(),
@@ -130,17 +134,15 @@ impl TieredCache {
         resume: Option<Resume>,
     ) -> Result<Insert, Error> {
         let insert = self.cache.insert(key, slots, namespace, priority, resume)?;
-        if let Writing::Through { .. } = self.tiers.writing
-            && self.cache.lacks_backup(insert.node)
-        {
-            self.wishes.backups.push(insert.node);
+        if let Writing::Through { .. } = self.tiers.writing {
+            self.wishes.backups.extend(self.cache.path_without_backup(insert.node));
         }
         Ok(insert)
     }
 
     /// Drops what may go from the device until at least `num_tokens` are freed; what is on host too stays there.
     ///
-    /// It never waits: under write-back, what is not on host yet is dropped in its turn, and reported.
+    /// It never waits: under write-back, what is on host goes first, then what is not is dropped in its turn, and reported.
     ///
     /// # Errors
     /// As [`PrefixCache::evict`].

@@ -1,6 +1,7 @@
 //! Pages by tier and by what is held, added up over all nodes.
 
 use crate::node::Node;
+use crate::residency::Residency;
 
 /// Sums of pages over the nodes of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +34,26 @@ impl PageCounts {
             clean: when(device && host && !node.is_held()),
             host: when(host),
             host_only: when(host && !device),
+        }
+    }
+
+    /// Counts a node that comes in, and is not held.
+    #[inline]
+    pub(crate) fn add_new(&mut self, node: &Node) {
+        if node.residency == Residency::DEVICE {
+            self.device += u64::from(node.pages);
+        } else {
+            self.add(Self::of(node));
+        }
+    }
+
+    /// Counts a node no more that goes, and is not held.
+    #[inline]
+    pub(crate) fn subtract_old(&mut self, node: &Node) {
+        if node.residency == Residency::DEVICE {
+            self.device -= u64::from(node.pages);
+        } else {
+            self.subtract(Self::of(node));
         }
     }
 

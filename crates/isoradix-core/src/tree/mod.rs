@@ -161,7 +161,7 @@ impl Tree {
             residency,
             ..Node::empty()
         };
-        self.counts.add(PageCounts::of(&node));
+        self.counts.add_new(&node);
         let id = self.nodes.add(node);
         self.nodes.link(id);
         self.nodes[parent].device_children += u32::from(residency.on_device());
@@ -212,7 +212,7 @@ impl Tree {
         }
         self.runs.release(node.run, pages);
         self.visible -= 1;
-        self.counts.subtract(PageCounts::of(node));
+        self.counts.subtract_old(node);
         self.nodes[parent].device_children -= u32::from(residency.on_device());
         self.namespaces[namespace].pages -= u64::from(pages);
         self.forget(id);
