@@ -382,3 +382,87 @@ fn an_aborted_backup_drains_before_its_pages_are_free() {
     cluster.nodes.iter_mut().for_each(|node| node.cancelled.clear());
     cluster.assert_quiet();
 }
+
+/// Deterministic numbers (Steele et al., "Fast splittable pseudorandom number generators", 2014).
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn below(&mut self, limit: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u32::try_from((z ^ (z >> 31)) % u64::from(limit)).unwrap()
+    }
+
+    /// A short key over few tokens, so that keys share prefixes.
+    fn key(&mut self) -> Vec<u32> {
+        (0..=self.below(12)).map(|at| if at % 4 == 3 { self.below(3) } else { 7 }).collect()
+    }
+}
+
+fn wander(policy: &'static str, writing: Writing, seed: u64) {
+    let mut setup = Setup::of_pages(1, 40, 30, 2);
+    (setup.policy, setup.tiers.writing, setup.tiers.storage) = (policy, writing, seed.is_multiple_of(2));
+    let (mut cluster, mut random) = (Cluster::new(&setup), SplitMix64(seed));
+    for _ in 0..60 {
+        let (key, what) = (random.key(), random.below(8));
+        cluster.step(&[], |node| match what {
+            0..=2 => node.insert(&key),
+            3 => drop(node.find(&key)),
+            4 => {
+                let found = node.find(&key);
+                if found.host_tokens > 0 {
+                    node.load(found);
+                }
+            }
+            5 => node.evict_all(),
+            6 => drop(node.cache().evict_host(5)),
+            _ => {
+                let found = node.find(&key);
+                let receipt = node.cache().pin(found.host_node).unwrap();
+                node.cache().evict_host(100);
+                node.cache().unpin(receipt).unwrap();
+            }
+        });
+        if random.below(3) == 0 {
+            cluster.settle();
+        } else if random.below(2) == 0 {
+            cluster.vote();
+        }
+    }
+    cluster.settle();
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn every_policy_keeps_its_order_over_two_tiers() {
+    for policy in ["lru", "lfu", "fifo", "mru", "filo", "priority", "slru:2", "tlru:8,4"] {
+        for seed in 0..12 {
+            wander(policy, Writing::Through { hits: 1 }, seed);
+            wander(policy, Writing::Back { low_water: 25 }, seed);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_on_host_is_not_locked_there_and_a_prefetch_hangs_on_its_own_path() {
+    let mut cluster = Cluster::new(&with_storage(4));
+    cluster.step(&[], |node| node.insert(&tokens(0..20)));
+    cluster.step(&[], |node| {
+        let found = node.find(&tokens(0..20));
+        let refused = node.cache().host_lock(found.node).unwrap_err();
+        assert!(refused.to_string().starts_with("node 1 is not on host\nhint: "), "{refused}");
+        assert_eq!(node.cache().prefetch(Ints::U32(&tokens(0..40)), &ns(), found.node).unwrap(), None);
+    });
+    cluster.settle();
+    cluster.step(&[], |node| {
+        let anchor = node.find(&tokens(0..20)).host_node;
+        let foreign = tokens(100..140);
+        let before = node.rank.digest();
+        let refused = node.cache().prefetch(Ints::U32(&foreign), &ns(), anchor).unwrap_err();
+        assert!(refused.to_string().starts_with("resume point does not fit"), "{refused}");
+        assert_eq!(node.rank.digest(), before);
+    });
+}

@@ -35,6 +35,8 @@ impl PrefixCache {
             self.tree.revive(at, own);
             at = parent;
         }
+        // It has a child on the device now, and is no leaf there any more.
+        self.order.changed(&self.tree, at);
     }
 
     /// Takes a victim off the device that stays on host; gives its parent.
@@ -56,7 +58,10 @@ impl PrefixCache {
     pub(crate) fn host_lock(&mut self, node: NodeHandle) -> Result<HostLockReceipt, Error> {
         if !self.host_anchor(node)?.1 {
             let what = format!("node {} is not on host", self.sequence(node));
-            return Err(Error::Invalid { what, hint: "lock what a match has found on host: host_node, if host_tokens is not 0" });
+            return Err(Error::Invalid {
+                what,
+                hint: "lock what a match has found on host: host_node, if host_tokens is not 0",
+            });
         }
         self.hold(node, Hold::Host, RecordKind::HostLock).map(HostLockReceipt::from_bits)
     }
@@ -221,11 +226,13 @@ impl PrefixCache {
 
     /// The leaves on the device alone that would go next, enough for `units` together with what is above them.
     pub(crate) fn next_without_backup(&mut self, units: u64) -> Vec<NodeHandle> {
-        let (mut leaves, mut found) = (Vec::new(), 0);
-        let (tree, page) = (&self.tree, self.tree.page as u64);
+        let (mut leaves, mut counted, mut found) = (Vec::new(), BTreeSet::new(), 0);
+        let tree = &self.tree;
         self.order.look_at_dirty(tree, |id| {
             leaves.push(tree.nodes.handle(id));
-            found += u64::from(tree.nodes[id].pages) * page;
+            for at in tree.path_up(id).take_while(|at| tree.lacks_backup(*at) && counted.insert(*at)) {
+                found += u64::from(tree.nodes[at].pages) * tree.page as u64;
+            }
             found < units
         });
         leaves

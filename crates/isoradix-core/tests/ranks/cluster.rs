@@ -5,8 +5,8 @@ use isoradix_core::protocol::{
     Board, Control, Frame, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree, reduce_min,
 };
 use isoradix_core::{
-    Config, Effect, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache, TieredMatch, Tiers,
-    Transfer, host,
+    Config, Effect, Eviction, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache, TieredMatch,
+    Tiers, Transfer, host,
 };
 use std::collections::BTreeMap;
 
@@ -97,12 +97,13 @@ pub(crate) struct Setup {
     /// Host pages that each rank has.
     pub(crate) host: Vec<u32>,
     pub(crate) tiers: Tiers,
+    pub(crate) policy: &'static str,
 }
 
 impl Setup {
     pub(crate) fn of_pages(page: u32, device: u64, host: u32, ranks: usize) -> Self {
         let tiers = Tiers { load_back_min: 1, prefetch_min: 1, ..Tiers::default() };
-        Self { page, device, host: vec![host; ranks], tiers }
+        Self { page, device, host: vec![host; ranks], tiers, policy: "lru" }
     }
 }
 
@@ -120,7 +121,8 @@ impl Cluster {
         let capacity = agree(&records).unwrap().capacity_pages;
         let node = |(rank, pages): (u32, &u32)| {
             let pool = host::HostPool::new(PerRank::observe(*pages), capacity, host::Backing::Voting).unwrap();
-            let config = Config { page_size: setup.page, ..Config::default() };
+            let eviction = Eviction::parse(setup.policy).unwrap();
+            let config = Config { page_size: setup.page, eviction, ..Config::default() };
             let cache = TieredCache::new(rank, config, setup.tiers, pool).unwrap();
             let member = Member { domain: 0, epoch: EPOCH, rank };
             let rank_of = |cache| match rank {
