@@ -154,7 +154,9 @@ impl KeyedOrder {
     }
 
     pub(crate) fn forget(&mut self, id: NodeId) {
-        Place::ALL.into_iter().for_each(|place| self.leaves(place).forget(id));
+        for place in Place::ALL {
+            self.leaves(place).forget(id);
+        }
     }
 
     /// Asks again for every unranked leaf. Keys gained before a failure stay: they are what the policy says.
@@ -197,7 +199,9 @@ impl KeyedOrder {
     }
 
     pub(crate) fn clear(&mut self) {
-        Place::ALL.into_iter().for_each(|place| self.leaves(place).clear());
+        for place in Place::ALL {
+            self.leaves(place).clear();
+        }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

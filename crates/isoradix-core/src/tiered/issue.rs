@@ -98,7 +98,8 @@ impl TieredCache {
     }
 
     pub(super) fn prefetch_pages_min(&self) -> u32 {
-        self.cache.pages_of(self.tiers.prefetch_min.next_multiple_of(self.cache.page_size().into())).max(1)
+        let pages = self.tiers.prefetch_min.div_ceil(self.cache.page_size().into());
+        u32::try_from(pages).unwrap_or(u32::MAX).max(1)
     }
 
     /// Whether there is so much on host alone that it could make room. Some of it may be locked.
@@ -119,7 +120,8 @@ impl TieredCache {
     fn wish_for_cleaning(&mut self, device_free: u64) {
         let Writing::Back { low_water } = self.tiers.writing else { return };
         let coming: u64 = self.jobs.iter().map(|(k, job)| if job.is_backup() { self.tokens_of(*k) } else { 0 }).sum();
-        let missing = low_water.saturating_sub(device_free + self.sizes().clean + coming);
+        let safe = device_free.saturating_add(self.sizes().clean + coming);
+        let missing = low_water.saturating_sub(safe);
         if missing > 0 {
             let next = self.cache.next_without_backup(missing);
             self.wishes.backups.extend(next);

@@ -1,6 +1,6 @@
 //! The cache over two tiers: tree, host pages and operations as one deterministic machine.
 //!
-//! Verbs change the tree at once and wish for copies; [`close`](TieredCache) of a step turns the wishes of one kind into one
+//! Verbs change the tree at once and wish for copies; closing a step turns the wishes of one kind into one
 //! operation; applied frames move the operations, and their actions change tree and host pool. All of it is logical: what a
 //! verb answers, and what a close issues, is a function of the calls and of the frames applied, on every rank alike. The
 //! physical side, which slots and pages a copy touches, leaves as [`Effect`]s and decides nothing.
@@ -31,8 +31,6 @@ mod look;
 #[cfg(feature = "planted-defects")]
 mod planted;
 mod reset;
-#[cfg(test)]
-mod tests;
 mod wishes;
 
 pub use answers::{PrefetchState, PrefetchTicket, TieredMatch};
