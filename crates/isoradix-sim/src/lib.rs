@@ -1,1 +1,55 @@
 //! Many ranks in one process, in virtual time, under a seeded plan of faults.
+//!
+//! A run is a function of its seed, its topology and its [`Options`]: the same ones give the same history, to the last bit. What
+//! runs is the core itself: [`Rank`](isoradix_core::Rank), [`Board`](isoradix_core::protocol::Board) and
+//! [`VoteMachine`](isoradix_core::protocol::VoteMachine) of each rank. What is made up is the rest of the world: threads, messages, copies,
+//! memory, storage, users, and what goes wrong.
+//!
+//! Checked, while it runs:
+//!
+//! - there is one history: every rank enters each step with the digest of all others, and leaves it with the same answers and state;
+//! - it is the reference model's history ([`naive`]), and the operations move as their votes say;
+//! - memory: no slot or page is read before it was written, or after it was given away, or for other tokens;
+//! - every invariant of the core; every operation ends; nothing is left over; no message is lost or unpaired;
+//! - a rank that died is noticed.
+//!
+//! Not checked: that KV holds what a model would compute; sockets and processes; a rank that lies.
+//!
+//! Files, each importing only from those before it: `rng`, `queue`, `topology`, `violation`; `fault`, `request`, `scenario` (what a
+//! seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`; `cluster` (the run); `shrink`,
+//! `batch`, `report`.
+
+mod batch;
+mod check;
+mod cluster;
+mod coverage;
+mod defect;
+mod fault;
+pub mod naive;
+mod queue;
+mod report;
+mod request;
+mod rng;
+mod scenario;
+mod scheduler;
+mod shrink;
+mod topology;
+mod violation;
+mod world;
+
+pub use batch::{Batch, Summary};
+pub use cluster::{End, Outcome};
+pub use coverage::Coverage;
+pub use defect::PlantedDefect;
+pub use fault::{Fault, FaultKind};
+pub use report::{command, describe};
+pub use scenario::Options;
+pub use shrink::{Shrunk, shrink};
+pub use topology::Topology;
+pub use violation::Violation;
+
+/// Runs one seed on one topology.
+#[must_use]
+pub fn run(seed: u64, topology: Topology, options: &Options) -> Outcome {
+    cluster::Cluster::run(&scenario::Scenario::new(seed, topology, options))
+}

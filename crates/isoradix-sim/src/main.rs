@@ -1,3 +1,10 @@
 //! The simulator's command line.
 
-fn main() {}
+mod cli;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main(&cli::Arguments::parse())
+}

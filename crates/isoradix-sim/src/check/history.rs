@@ -1,0 +1,129 @@
+//! One canonical history for each run: the leader's. Every other rank must have the same.
+
+use super::dump::Dump;
+use crate::rng::mix;
+use crate::scheduler::Call;
+use crate::world::at;
+use isoradix_core::{Record, TieredCache};
+use std::collections::VecDeque;
+
+/// What a rank leaves behind at the end of a step.
+#[derive(Debug)]
+struct Left {
+    by: usize,
+    calls: Vec<Call>,
+    dump: Dump,
+}
+
+/// One step.
+#[derive(Debug, Default)]
+struct Entry {
+    /// With which digest it was entered.
+    digest: u64,
+    /// What the leader left behind.
+    canon: Option<Left>,
+    /// What others left behind before it.
+    early: Vec<Left>,
+    /// Ranks that have left it.
+    ranks: usize,
+}
+
+/// The history, as far as some rank still has to come by.
+#[derive(Debug)]
+pub(crate) struct History {
+    ranks: usize,
+    base: u64,
+    entries: VecDeque<Entry>,
+    chain: u64,
+}
+
+/// A rank that differs from the leader, and how.
+#[derive(Debug)]
+pub(crate) struct Parted {
+    pub(crate) rank: usize,
+    pub(crate) how: String,
+}
+
+impl History {
+    /// Of so many ranks, from the first step on.
+    pub(crate) fn new(ranks: usize, first_step: u64) -> Self {
+        Self { ranks, base: first_step, entries: VecDeque::new(), chain: 0 }
+    }
+
+    /// The hash chain over all steps so far.
+    pub(crate) fn chain(&self) -> u64 {
+        self.chain
+    }
+
+    /// A rank enters a step. The leader is always the first.
+    pub(crate) fn enter(&mut self, rank: usize, step: u64, digest: u64) -> Result<(), Parted> {
+        let place = at(step - self.base);
+        if let Some(entry) = self.entries.get(place) {
+            let expected = entry.digest;
+            let how = || format!("it enters step {step} with digest {digest:#018x}, expected {expected:#018x}");
+            return if digest == expected { Ok(()) } else { Err(Parted { rank, how: how() }) };
+        }
+        self.chain = mix(self.chain, digest);
+        self.entries.push_back(Entry { digest, ..Entry::default() });
+        Ok(())
+    }
+
+    /// A rank has done all that belongs to a step. What the leader did is what all must have done; who is before it waits for it.
+    pub(crate) fn leave(&mut self, by: usize, step: u64, calls: &mut Vec<Call>, dump: Dump) -> Result<(), Parted> {
+        let entry = &mut self.entries[at(step - self.base)];
+        let left = Left { by, calls: std::mem::take(calls), dump };
+        entry.ranks += 1;
+        match &entry.canon {
+            Some(canon) => left.compare(canon)?,
+            None if by > 0 => entry.early.push(left),
+            None => {
+                entry.early.iter().try_for_each(|early| early.compare(&left))?;
+                entry.early.clear();
+                entry.canon = Some(left);
+            }
+        }
+        while self.entries.front().is_some_and(|entry| entry.ranks == self.ranks) {
+            if let Some(Entry { canon: Some(Left { calls, .. }), .. }) = self.entries.pop_front() {
+                self.chain = calls.iter().fold(self.chain, |chain, call| mix(chain, call.answer[0] ^ call.answer[1]));
+            }
+            self.base += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Left {
+    fn compare(&self, canon: &Self) -> Result<(), Parted> {
+        let parted = |how| Err(Parted { rank: self.by, how });
+        if let Some((own, other)) = self.calls.iter().zip(&canon.calls).find(|(own, other)| own != other) {
+            return parted(format!("it was answered {own}, the leader {other}"));
+        }
+        let (own, other) = (self.calls.len(), canon.calls.len());
+        if own != other {
+            let next = self.calls.get(other).or(canon.calls.get(own)).map(ToString::to_string).unwrap_or_default();
+            return parted(format!(
+                "it made {own} calls in this step, the leader {other}; the first other one: {next}"
+            ));
+        }
+        match self.dump.difference(&canon.dump) {
+            Some(how) => parted(how),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The first record in which two journals differ, in words; both are rings, so only what both still hold is compared.
+pub(crate) fn first_record(own: &TieredCache, other: &TieredCache) -> Option<String> {
+    let [own, other] = [own.cache().journal(), other.cache().journal()];
+    let from = own.first()?.step.max(other.first()?.step);
+    let since = |records: &'_ [Record]| records.iter().position(|record| record.step > from).unwrap_or_default();
+    let (own, other) = (&own[since(&own)..], &other[since(&other)..]);
+    let (own, other) = own.iter().zip(other).find(|(own, other)| own != other)?;
+    Some(format!("first other record: {}\n  expected: {}", show(own), show(other)))
+}
+
+/// A record in words.
+pub(crate) fn show(record: &Record) -> String {
+    let Record { step, seq, kind, node, a, b, content, .. } = record;
+    format!("{step}.{seq} {} node {node}, a {a}, b {b}, content {content:#x}", kind.as_str())
+}

@@ -1,0 +1,258 @@
+//! Arguments in, text out.
+
+use clap::Parser;
+use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, shrink};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Runs many ranks in one process, in virtual time, under a seeded plan of faults, and checks that none of them parts.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    after_help = "Examples:\n  \
+        isoradix-sim --seeds 1000 --ranks tp2,pp2\n  \
+        isoradix-sim --seeds 2000 --ranks tp2,pp2,tp2xpp2,pp8 --table --progress\n  \
+        isoradix-sim --seed 17 --ranks pp8 --steps 800 --faults 5\n\n\
+        A run is a function of its arguments: a failing one prints the command that repeats it, and the smallest\n\
+        schedule that still fails.\n\n\
+        Exit status: 0 clean, 1 a violation, 2 wrong usage."
+)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct Arguments {
+    /// How many seeds, from --from on.
+    #[arg(long, default_value_t = 100, conflicts_with = "seed")]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0, conflicts_with = "seed")]
+    from: u64,
+    /// One seed only.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Topologies; each runs all seeds.
+    #[arg(long, value_delimiter = ',', default_value = "tp2,pp2,tp2xpp2,pp8")]
+    ranks: Vec<Topology>,
+    /// Steps with requests; a run then goes on until it is quiet.
+    #[arg(long, default_value_t = 500)]
+    steps: u64,
+    /// Kinds of faults in a seed.
+    #[arg(long, default_value_t = 3)]
+    faults: usize,
+    /// Let load-backs fail, which ends a run on all ranks.
+    #[arg(long)]
+    fatal: bool,
+    /// End a run after this step, whatever is going on.
+    #[arg(long)]
+    until: Option<u64>,
+    /// Keep these faults of the plan only: numbers and ranges as 0..3,7, or none.
+    #[arg(long, value_name = "NUMBERS")]
+    keep_faults: Option<Numbers>,
+    /// Keep these requests and other inputs only.
+    #[arg(long, value_name = "NUMBERS")]
+    keep_inputs: Option<Numbers>,
+    /// Plant a defect: this rank sees another token in the request of this number, to see it caught.
+    #[arg(long, value_name = "RANK:REQUEST", value_parser = plant)]
+    plant: Option<(usize, u32)>,
+    /// The eviction policy, instead of the seed's own choice.
+    #[arg(long)]
+    eviction: Option<String>,
+    /// Plant this mistake in the core, to see it caught.
+    #[cfg(feature = "planted-defects")]
+    #[arg(long, value_parser = defect)]
+    defect: Option<isoradix_core::defects::Defect>,
+    /// The rank that makes it.
+    #[cfg(feature = "planted-defects")]
+    #[arg(long, default_value_t = 1)]
+    defect_rank: usize,
+    /// Threads; all cores if not said.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Print the table of transitions and faults.
+    #[arg(long)]
+    table: bool,
+    /// Print a summary as one line of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Say how far it is, on standard error.
+    #[arg(long)]
+    progress: bool,
+    /// Print what the leader's rank did; of one seed.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Do not look for a smaller schedule that fails.
+    #[arg(long)]
+    no_shrink: bool,
+}
+
+/// A set of numbers.
+#[derive(Debug, Clone)]
+struct Numbers(BTreeSet<usize>);
+
+impl std::str::FromStr for Numbers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse::<usize>().map_err(|_| format!("{text:?} is no number"));
+        let mut numbers = BTreeSet::new();
+        for part in text.split(',').filter(|_| text != "none") {
+            match part.split_once("..") {
+                Some((from, end)) => numbers.extend(number(from)?..number(end)?),
+                None => drop(numbers.insert(number(part)?)),
+            }
+        }
+        Ok(Self(numbers))
+    }
+}
+
+fn plant(text: &str) -> Result<(usize, u32), String> {
+    let (rank, request) = text.split_once(':').ok_or("expected a rank, a colon and a request")?;
+    let wrong = |_| format!("{text:?} is no rank and request");
+    Ok((rank.parse().map_err(wrong)?, request.parse().map_err(wrong)?))
+}
+
+#[cfg(feature = "planted-defects")]
+fn defect(name: &str) -> Result<isoradix_core::defects::Defect, String> {
+    use isoradix_core::defects::Defect;
+    let names = || Defect::ALL.map(Defect::as_str).join(", ");
+    Defect::ALL.into_iter().find(|defect| defect.as_str() == name).ok_or_else(|| format!("expected one of {}", names()))
+}
+
+impl Arguments {
+    #[cfg(feature = "planted-defects")]
+    fn planted(&self) -> Option<isoradix_sim::PlantedDefect> {
+        self.defect.map(|defect| isoradix_sim::PlantedDefect { defect, rank: self.defect_rank })
+    }
+
+    #[cfg(not(feature = "planted-defects"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is read")]
+    fn planted(&self) -> Option<isoradix_sim::PlantedDefect> {
+        None
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            steps: self.steps,
+            limit: self.until.unwrap_or(u64::MAX),
+            fault_kinds: self.faults,
+            fatal: self.fatal,
+            keep_faults: self.keep_faults.clone().map(|numbers| numbers.0),
+            keep_inputs: self.keep_inputs.clone().map(|numbers| numbers.0),
+            plant: self.plant,
+            defect: self.planted(),
+            trace: self.trace,
+            eviction: self.eviction.clone(),
+        }
+    }
+
+    fn batch(&self) -> Batch {
+        let seeds = self.seed.map_or(self.from..self.from.saturating_add(self.seeds), |seed| seed..seed + 1);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Batch {
+            seeds,
+            topologies: self.ranks.clone(),
+            options: self.options(),
+            threads: self.threads.unwrap_or_else(cores),
+        }
+    }
+}
+
+/// Runs what was asked for; the exit code says whether it was clean.
+pub(crate) fn main(arguments: &Arguments) -> ExitCode {
+    let batch = arguments.batch();
+    let runs = (batch.seeds.end - batch.seeds.start) * batch.topologies.len() as u64;
+    let begun = Instant::now();
+    let summary = batch.run(|done| {
+        if arguments.progress && (done % 50 == 0 || done == runs) {
+            eprint!("\r{done} of {runs} runs");
+            let _ = std::io::stderr().flush();
+        }
+    });
+    if arguments.progress {
+        eprintln!();
+    }
+    let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+    if arguments.json {
+        println!("{}", json(&summary, millis));
+    } else {
+        print!("{}", text(&summary, millis));
+    }
+    for line in &summary.trace {
+        println!("{line}");
+    }
+    if arguments.table {
+        print!("{}", summary.coverage.table());
+        let zeros = summary.coverage.zeros();
+        println!("{} pairs of a transition and a fault never met", zeros.len());
+        for pair in zeros {
+            println!("  {pair}");
+        }
+    }
+    match &summary.failed {
+        None => ExitCode::SUCCESS,
+        Some((seed, topology, violation)) => {
+            report(arguments, *seed, *topology, violation);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(arguments: &Arguments, seed: u64, topology: Topology, violation: &Violation) {
+    let options = arguments.options();
+    println!("\nviolation in seed {seed} on {topology}\n{violation}");
+    println!("again:\n  {}", command(seed, topology, &options));
+    print!("{}", describe(seed, topology, &options));
+    if arguments.no_shrink {
+        return;
+    }
+    // If it is a panic, it comes again and again.
+    std::panic::set_hook(Box::new(|_| ()));
+    let shrunk = shrink(seed, topology, &options, violation);
+    println!("\nsmallest schedule that fails in this way, after {} runs\n{}", shrunk.runs, shrunk.violation);
+    println!("again:\n  {}", command(seed, topology, &shrunk.options));
+    print!("{}", describe(seed, topology, &shrunk.options));
+}
+
+fn text(summary: &Summary, millis: u64) -> String {
+    let [clean, stopped, crashed, fatal] = summary.ends;
+    format!(
+        "{} runs: {clean} came to rest, {stopped} were stopped, {crashed} crashed and were noticed, {fatal} ended by a failed \
+         load-back, {} failed\n\
+         {} rank-steps in {}.{:03} s, {} a second; {} steps of leaders, {} of them against the reference model, at least {} in a \
+         run\n\
+         {} operations, {} votes, {} s of virtual time, history {:#018x}\n",
+        summary.runs,
+        u64::from(summary.failed.is_some()),
+        summary.rank_steps,
+        millis / 1000,
+        millis % 1000,
+        summary.rank_steps * 1000 / millis,
+        summary.steps,
+        summary.modelled,
+        summary.steps_min.unwrap_or(0),
+        summary.operations,
+        summary.votes,
+        summary.time_us / 1_000_000,
+        summary.history,
+    )
+}
+
+fn json(summary: &Summary, millis: u64) -> String {
+    let [clean, stopped, crashed, fatal] = summary.ends;
+    format!(
+        "{{\"runs\":{},\"clean\":{clean},\"stopped\":{stopped},\"crashed\":{crashed},\"fatal\":{fatal},\"failed\":{},\
+         \"rank_steps\":{},\"rank_steps_per_s\":{},\"steps\":{},\"modelled\":{},\"operations\":{},\"votes\":{},\
+         \"never_met\":{},\"millis\":{millis},\"history\":\"{:016x}\"}}",
+        summary.runs,
+        u64::from(summary.failed.is_some()),
+        summary.rank_steps,
+        summary.rank_steps * 1000 / millis,
+        summary.steps,
+        summary.modelled,
+        summary.operations,
+        summary.votes,
+        summary.coverage.zeros().len(),
+        summary.history,
+    )
+}

@@ -1,0 +1,140 @@
+//! Copy engines and storage: what the cores ask for, and what they are told.
+
+use super::step::refused;
+use super::{Cluster, Event};
+use crate::fault::FaultKind;
+use crate::queue::Micros;
+use crate::rng::{self, Purpose, roll};
+use crate::violation::Wrong;
+use crate::world::{Ended, Job, at};
+use isoradix_core::operation::Kind;
+use isoradix_core::protocol::{Posted, ProtocolError};
+use isoradix_core::{Effect, Ordinal, PerRank, Transfer};
+
+fn posted(result: Result<Posted, ProtocolError>) -> Result<(), Wrong> {
+    ended(result.map(|_| ()))
+}
+
+fn ended(result: Result<(), ProtocolError>) -> Result<(), Wrong> {
+    result.map_err(|error| Wrong::new("post", error.to_string()))
+}
+
+impl Cluster<'_> {
+    /// Does what a rank's core asks for.
+    pub(super) fn effects(&mut self, rank: usize) -> Result<(), Wrong> {
+        for effect in self.stations[rank].core.take_effects() {
+            match effect {
+                Effect::Query { operation, run } => {
+                    self.stations[rank].questions.insert(operation, run);
+                    let delay = self.about(self.scenario.timings.query, Purpose::Query, [rank as u64, operation.0, 0]);
+                    self.queue.after(delay, Event::Answer { rank, operation });
+                }
+                Effect::Start(transfer) => self.start(rank, transfer)?,
+                Effect::Cancel { operation } => self.cancel(rank, operation)?,
+                Effect::FreeSlots(slots) => self.stations[rank].world.device.free(&slots)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A copy joins its queue.
+    fn start(&mut self, rank: usize, transfer: Transfer) -> Result<(), Wrong> {
+        let (kind, operation) = (transfer.kind, transfer.operation);
+        let world = &mut self.stations[rank].world;
+        if matches!(kind, Kind::Backup | Kind::Prefetch) {
+            world.host.claim(&transfer.pages, operation)?;
+        }
+        let mut job = Job::new(transfer, self.scenario.page as usize);
+        let of = [rank as u64, operation.0, 0];
+        let fails = if kind == Kind::LoadBack { FaultKind::FailingLoads } else { FaultKind::FailingCopies };
+        let ambient = if kind == Kind::LoadBack { 0 } else { self.scenario.ambient.copies };
+        let permille = self.faults.size(fails, rank).unwrap_or(ambient);
+        if permille > 0 {
+            let word = roll(self.scenario.seed, Purpose::CopyFails, of);
+            let page = rng::below(rng::mix(word, 1), job.pages() as u64 + 1);
+            job.fails_at = (rng::below(word, 1000) < permille).then_some(at(page).min(job.pages().saturating_sub(1)));
+        }
+        let loss = self.faults.size(FaultKind::StorageDiffers, rank).unwrap_or(0);
+        job.loses = (loss, rng::mix(self.scenario.seed, rank as u64));
+        if self.stations[rank].world.engine.push(job) {
+            self.first_turn(rank, kind);
+        }
+        Ok(())
+    }
+
+    /// The first page of the copy at the head of a queue, unless it hangs.
+    fn first_turn(&mut self, rank: usize, kind: Kind) {
+        let now = self.queue.now();
+        let hangs = self.faults.ends(FaultKind::HungOperation, rank, kind.fifo() as u64);
+        let Some(job) = self.stations[rank].world.engine.head(kind) else { return };
+        let operation = job.transfer.operation;
+        let delay = hangs.map_or(0, |until| until.saturating_sub(now));
+        self.queue.after(delay, Event::Turn { rank, kind, operation });
+    }
+
+    /// A turn of a copy is over: what it has done is posted, and its next turn begins or that of the copy behind it.
+    pub(super) fn turn(&mut self, rank: usize, kind: Kind, operation: Ordinal) -> Result<(), Wrong> {
+        let now = self.queue.now();
+        let station = &mut self.stations[rank];
+        let world = &mut station.world;
+        let turned = world.engine.turn(kind, now, (&mut world.device, &mut world.host, &mut world.storage))?;
+        let Some(job) = world.engine.head(kind) else { return Ok(()) };
+        let (done, leaving) = (job.done, job.leaves.is_some());
+        // Which subjects of a backup are committed is not known here; the first page belongs to the first of them.
+        let pages = if kind == Kind::Backup { done.min(1) } else { done };
+        // Whether a copy says how far it is, is its engine's own affair; a prefetch that does not brings nothing.
+        let word = roll(self.scenario.seed, Purpose::Progress, [rank as u64, operation.0, 0]);
+        let says = !word.is_multiple_of(if kind == Kind::Prefetch { 24 } else { 8 });
+        if says && !leaving {
+            let tokens = PerRank::observe(pages as u64 * u64::from(self.scenario.page));
+            posted(station.board.post_progress(operation, tokens))?;
+        }
+        match turned {
+            Ended::Not => {
+                let page = self.page_delay(rank, kind, operation, done);
+                self.queue.after(page, Event::Turn { rank, kind, operation });
+                return Ok(());
+            }
+            Ended::Well => ended(station.board.ended(operation, PerRank::observe(true)))?,
+            Ended::Badly => ended(station.board.ended(operation, PerRank::observe(false)))?,
+            Ended::Left => ended(station.board.finish(operation))?,
+        }
+        station.world.engine.pop(kind);
+        if let Some(defect) = self.scenario.defect {
+            defect.copy_ended(rank, operation, &mut station.core);
+        }
+        station.doomed |= kind == Kind::LoadBack && turned == Ended::Badly;
+        self.first_turn(rank, kind);
+        if kind == Kind::LoadBack { self.try_compute(rank) } else { Ok(()) }
+    }
+
+    fn page_delay(&self, rank: usize, kind: Kind, operation: Ordinal, page: usize) -> Micros {
+        let slow = self.faults.size(FaultKind::SlowCopies, rank).unwrap_or(1);
+        let of = [rank as u64, operation.0, page as u64];
+        self.about(self.scenario.timings.page[kind.fifo()], Purpose::CopyPage, of) * slow
+    }
+
+    fn cancel(&mut self, rank: usize, operation: Ordinal) -> Result<(), Wrong> {
+        let late = self.faults.size(FaultKind::LateDrains, rank).unwrap_or(0);
+        let leaves = self.queue.now() + late;
+        let station = &mut self.stations[rank];
+        station.questions.remove(&operation);
+        match station.world.engine.cancel(operation, leaves) {
+            Some(true) => ended(station.board.finish(operation)),
+            Some(false) | None => Ok(()),
+        }
+    }
+
+    /// Storage answers how much it has; an answer that nobody waits for any more is dropped.
+    pub(super) fn answer(&mut self, rank: usize, operation: Ordinal) -> Result<(), Wrong> {
+        let fails = self.faults.size(FaultKind::StorageErrors, rank).unwrap_or(self.scenario.ambient.queries);
+        let word = roll(self.scenario.seed, Purpose::Query, [rank as u64, operation.0, 1]);
+        let station = &mut self.stations[rank];
+        let Some(question) = station.questions.remove(&operation) else { return Ok(()) };
+        let run = || station.world.storage.run(&question, self.scenario.page as usize);
+        let tokens = if rng::below(word, 1000) < fails { 0 } else { run() };
+        let found = station.core.found(&mut station.board, operation, PerRank::observe(tokens));
+        found.map_err(refused("found"))?;
+        self.effects(rank)
+    }
+}

@@ -1,0 +1,166 @@
+//! Which faults are on, and what happens when one begins or ends.
+
+use super::station::Station;
+use super::step::refused;
+use super::{Cluster, Event};
+use crate::fault::{Fault, FaultKind};
+use crate::queue::Micros;
+use crate::rng::{self, Purpose, roll};
+use crate::scenario::Scenario;
+use crate::violation::Wrong;
+use crate::world::at;
+use isoradix_core::PerRank;
+
+/// The plan, and where a run stands in it.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) plan: Vec<Fault>,
+    /// By the place in the plan: when it ends, while it is on.
+    until: Vec<Option<Micros>>,
+    begun: Vec<bool>,
+    /// The kinds that are on, each once.
+    kinds: Vec<FaultKind>,
+    /// The kinds that were on not long ago, and up to which step of the leader what they left behind is still to be seen.
+    wakes: Vec<(FaultKind, u64)>,
+}
+
+/// Steps of the leader for which a fault is still to be seen after it is over: what it held up all comes then.
+const WAKE_STEPS: u64 = 10;
+
+impl Active {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let count = scenario.faults.len();
+        Self {
+            plan: scenario.faults.clone(),
+            until: vec![None; count],
+            begun: vec![false; count],
+            kinds: vec![],
+            wakes: vec![],
+        }
+    }
+
+    /// The kinds that are on, or were on shortly before the leader entered this step.
+    pub(super) fn felt(&self, step: u64) -> Vec<FaultKind> {
+        let wakes = self.wakes.iter().filter(|(_, until)| *until >= step).map(|(kind, _)| *kind);
+        let mut felt: Vec<FaultKind> = self.kinds.iter().copied().chain(wakes).collect();
+        felt.sort_unstable();
+        felt.dedup();
+        felt
+    }
+
+    /// The size of a fault that is on for a rank, the largest one.
+    pub(super) fn size(&self, kind: FaultKind, rank: usize) -> Option<u64> {
+        self.on(kind, rank).map(|(_, fault)| fault.size).max()
+    }
+
+    /// When the fault is over that is on for a rank and has this size.
+    pub(super) fn ends(&self, kind: FaultKind, rank: usize, size: u64) -> Option<Micros> {
+        let on = self.on(kind, rank).filter(|(_, fault)| fault.size == size);
+        on.filter_map(|(place, _)| self.until[place]).max()
+    }
+
+    fn on(&self, kind: FaultKind, rank: usize) -> impl Iterator<Item = (usize, &Fault)> {
+        let listed = self.kinds.contains(&kind);
+        let plan = if listed { &self.plan[..] } else { &[] };
+        plan.iter()
+            .enumerate()
+            .filter(move |(place, fault)| self.until[*place].is_some() && fault.kind == kind && fault.rank == rank)
+    }
+
+    /// Whether every fault that began is over.
+    pub(super) fn are_over(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    fn set(&mut self, fault: usize, until: Option<Micros>) {
+        self.until[fault] = until;
+        self.begun[fault] = true;
+        let on = self.plan.iter().zip(&self.until).filter(|(_, until)| until.is_some());
+        self.kinds = on.map(|(fault, _)| fault.kind).collect();
+        self.kinds.sort_unstable();
+        self.kinds.dedup();
+    }
+
+    fn due(&self, step: u64) -> Vec<usize> {
+        let due = |place: &usize| self.plan[*place].at_step <= step && !self.begun[*place];
+        (0..self.plan.len()).filter(due).collect()
+    }
+}
+
+impl Cluster<'_> {
+    /// The leader enters a step: some faults begin. After the last step none does.
+    pub(super) fn faults_begin(&mut self, step: u64) -> Result<(), Wrong> {
+        if step >= self.scenario.steps {
+            return Ok(());
+        }
+        for fault in self.faults.due(step) {
+            let Fault { kind, rank, micros, size, .. } = self.faults.plan[fault];
+            self.faults.set(fault, Some(self.queue.now() + micros));
+            let station = &mut self.stations[rank];
+            match kind {
+                FaultKind::ShortPool => {
+                    let pages = u64::from(self.scenario.host_pages[rank]) * size / 1000;
+                    withdraw(station, u32::try_from(pages).unwrap_or(u32::MAX))?;
+                }
+                FaultKind::LostMemory => withdraw(station, u32::MAX)?,
+                FaultKind::PausedRank => station.board.pause(true),
+                FaultKind::SchedulerDies => station.alive.scheduler = false,
+                FaultKind::RankDies => (station.alive.scheduler, station.alive.votes) = (false, false),
+                FaultKind::EarlyStop => self.leading.stops = true,
+                _ => {}
+            }
+            if kind.ends() {
+                self.queue.after(micros, Event::FaultEnds { fault });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn fault_ends(&mut self, fault: usize) -> Result<(), Wrong> {
+        let Fault { kind, rank, .. } = self.faults.plan[fault];
+        self.faults.set(fault, None);
+        self.faults.wakes.push((kind, self.stations[0].step + WAKE_STEPS));
+        let again = self.faults.size(kind, rank).is_some();
+        let station = &mut self.stations[rank];
+        match kind {
+            FaultKind::ShortPool | FaultKind::LostMemory => drop(station.core.restore(PerRank::observe(u32::MAX))),
+            FaultKind::PausedRank if !again => station.board.pause(false),
+            _ => {}
+        }
+        self.wake(rank, 0);
+        self.try_compute(rank)
+    }
+
+    /// Now and then a rank loses its free host pages for a moment, whatever the plan says.
+    pub(super) fn forget_memory(&mut self, step: u64) -> Result<(), Wrong> {
+        let ranks = self.stations.len() as u64;
+        let word = roll(self.scenario.seed, Purpose::Memory, [step, 0, 0]);
+        if rng::below(word, 1000) >= self.scenario.ambient.memory || step >= self.scenario.steps {
+            return Ok(());
+        }
+        let rank = at(rng::below(rng::mix(word, 1), ranks));
+        let delay = 2_000 + rng::below(rng::mix(word, 2), 60_000);
+        self.queue.after(delay, Event::Remember { rank });
+        withdraw(&mut self.stations[rank], u32::MAX)
+    }
+
+    /// A rank has its memory back, unless a fault of the plan has taken it.
+    pub(super) fn remember(&mut self, rank: usize) {
+        let planned = [FaultKind::ShortPool, FaultKind::LostMemory];
+        if planned.into_iter().all(|kind| self.faults.size(kind, rank).is_none()) {
+            drop(self.stations[rank].core.restore(PerRank::observe(u32::MAX)));
+        }
+    }
+
+    /// Whether a fault keeps a rank's scheduler from beginning a step.
+    pub(super) fn is_halted(&self, rank: usize) -> bool {
+        let halts = [FaultKind::PausedRank, FaultKind::StalledFollower];
+        halts.into_iter().any(|kind| self.faults.size(kind, rank).is_some())
+    }
+}
+
+/// What a rank lost stays lost until it is restored; how much that is, only its ballots say.
+fn withdraw(station: &mut Station, pages: u32) -> Result<(), Wrong> {
+    let lost = station.core.withdraw(PerRank::observe(pages));
+    lost.map(drop).map_err(refused("withdraw"))
+}

@@ -1,0 +1,132 @@
+//! Vote threads: fill, reduce over the group, complete, and again.
+
+use super::station::{FATAL_MS, REPORT_MS, VoteEnd};
+use super::{Cluster, Event};
+use crate::fault::FaultKind;
+use crate::queue::Micros;
+use crate::rng::Purpose;
+use crate::violation::{Wrong, ensure};
+use isoradix_core::protocol::{Pace, Patience, Wait, Waiting, reduce_min};
+use std::rc::Rc;
+
+/// Where a ballot has the ordinal of its vote; its complement follows.
+const VOTE: usize = 0;
+
+/// The group's plane: it reduces the k-th ballots of all ranks to the k-th vector.
+#[derive(Debug)]
+pub(super) struct Plane {
+    ranks: usize,
+    /// Votes that were reduced.
+    votes: u64,
+    filled: usize,
+    vector: Vec<i64>,
+}
+
+impl Plane {
+    pub(super) fn new(ranks: usize) -> Self {
+        Self { ranks, votes: 0, filled: 0, vector: Vec::new() }
+    }
+
+    pub(super) fn votes(&self) -> u64 {
+        self.votes
+    }
+
+    /// Whether some ranks have filled and others have not.
+    pub(super) fn is_open(&self) -> bool {
+        self.filled > 0
+    }
+
+    /// Takes a rank's ballot; gives the vector once all are there.
+    fn fill(&mut self, ballot: &[i64]) -> Option<Rc<[i64]>> {
+        if self.filled == 0 {
+            self.vector.clear();
+            self.vector.extend_from_slice(ballot);
+        } else {
+            reduce_min(&mut self.vector, ballot);
+        }
+        self.filled += 1;
+        if self.filled < self.ranks {
+            return None;
+        }
+        (self.filled, self.votes) = (0, self.votes + 1);
+        Some(self.vector.as_slice().into())
+    }
+}
+
+impl Cluster<'_> {
+    pub(super) fn fill(&mut self, rank: usize) -> Result<(), Wrong> {
+        let (now_ms, votes) = (self.queue.now() / 1000, self.plane.votes());
+        let station = &mut self.stations[rank];
+        if !station.alive.votes {
+            return Ok(());
+        }
+        let (own, mut ballot) = (station.votes.vote(), vec![0; station.votes.words()]);
+        let filled = station.votes.fill(&mut station.board, &mut ballot);
+        filled.map_err(|error| Wrong::new("vote", error.to_string()))?;
+        let idle = station.scheduler.running.is_empty();
+        station.skipped += i64::from(self.scenario.defect.is_some_and(|defect| defect.skips_vote(rank, idle)));
+        // A vote that it counted and took no part in: from there on it is one ahead of all others.
+        ballot[VOTE] += station.skipped;
+        ballot[VOTE + 1] = !ballot[VOTE];
+        let meets = ballot[VOTE].cast_unsigned();
+        ensure(meets == votes, "conservation", || format!("its vote {meets} meets vote {votes} of the others"))?;
+        let patience = Patience::new(REPORT_MS, FATAL_MS, FATAL_MS);
+        station.waiting = patience.ok().map(|patience| Waiting::begin(patience, now_ms));
+        self.queue.after(REPORT_MS * 1000, Event::Watch { rank, vote: own });
+        let Some(vector) = self.plane.fill(&ballot) else { return Ok(()) };
+        for rank in 0..self.stations.len() {
+            let delay = self.about(self.scenario.timings.vote, Purpose::VoteLatency, [rank as u64, own, 0]);
+            self.queue.after(delay, Event::Voted { rank, vector: Rc::clone(&vector) });
+        }
+        Ok(())
+    }
+
+    pub(super) fn voted(&mut self, rank: usize, vector: &Rc<[i64]>) -> Result<(), Wrong> {
+        let now_ms = self.queue.now() / 1000;
+        let station = &mut self.stations[rank];
+        if !station.alive.votes {
+            return Ok(());
+        }
+        let reduced = station
+            .votes
+            .complete(&mut station.board, vector)
+            .map_err(|error| Wrong::new("vote", error.to_string()))?;
+        station.waiting = None;
+        let stalled = station.stall.look(&station.votes, now_ms);
+        if matches!(stalled.wait, Wait::Fatal { .. }) {
+            self.vote_ends(rank, VoteEnd::Stalled(stalled));
+        }
+        if rank == 0 {
+            self.newest = Some((reduced, Rc::clone(vector)));
+        }
+        self.next_vote(rank);
+        Ok(())
+    }
+
+    fn next_vote(&mut self, rank: usize) {
+        let vote = self.stations[rank].votes.vote();
+        match self.stations[rank].votes.pace() {
+            Pace::After { ms } => {
+                let slow = self.faults.size(FaultKind::SlowVotes, rank).unwrap_or(0);
+                let pause = Micros::from(ms) * 1000 + slow;
+                let jitter = self.about(300, Purpose::VotePause, [rank as u64, vote, 0]);
+                self.queue.after(pause + jitter, Event::Fill { rank });
+            }
+            Pace::Leave => self.vote_ends(rank, VoteEnd::Left),
+        }
+    }
+
+    /// A vote thread looks whether its wait for the others has lasted too long.
+    pub(super) fn watch(&mut self, rank: usize, vote: u64) {
+        let now_ms = self.queue.now() / 1000;
+        let station = &mut self.stations[rank];
+        let Some(waiting) = station.waiting.as_mut().filter(|_| station.votes.vote() == vote && station.alive.votes)
+        else {
+            return;
+        };
+        match waiting.look(now_ms, false) {
+            Wait::Fatal { .. } => self.vote_ends(rank, VoteEnd::Lost),
+            Wait::Quiet | Wait::Report { .. } => self.queue.after(REPORT_MS * 1000, Event::Watch { rank, vote }),
+        }
+    }
+}

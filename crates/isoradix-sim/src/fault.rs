@@ -1,0 +1,200 @@
+//! What goes wrong in a run, as data: so that it can be listed, and left out piece by piece.
+
+use crate::queue::Micros;
+use crate::rng::Rng;
+use crate::topology::Topology;
+use std::fmt;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum FaultKind {
+    /// Frames to the rank take `size` microseconds longer.
+    SlowMessages = 0,
+    /// The forward passes of the rank's stage take `size` times as long.
+    SkewedStage,
+    /// The rank's idle loop turns once in `size` microseconds.
+    OddIdleLoop,
+    /// The rank's copies take `size` times as long.
+    SlowCopies,
+    /// Of a thousand backups, prefetches and stores of the rank, `size` fail.
+    FailingCopies,
+    /// A cancelled copy of the rank leaves its pages only `size` microseconds later, and goes on copying until then.
+    LateDrains,
+    /// The rank has lost `size` of a thousand host pages, as far as they are free.
+    ShortPool,
+    /// The rank has lost every free host page.
+    LostMemory,
+    /// In `size` of a thousand steps the leader gives up a request or an operation, whatever state it is in.
+    Aborts,
+    /// The rank's next copy of kind number `size` does not move until the fault is over.
+    HungOperation,
+    /// The rank, a follower, applies no frame; the leader runs ahead up to its bound.
+    StalledFollower,
+    /// Of a thousand pages that the rank puts into storage, `size` are lost without a word.
+    StorageDiffers,
+    /// Of a thousand queries of the rank, `size` find nothing.
+    StorageErrors,
+    /// The rank says that it pauses, and does.
+    PausedRank,
+    /// The rank fills its ballots `size` microseconds late.
+    SlowVotes,
+    /// The rank's scheduler thread dies; its vote thread lives.
+    SchedulerDies,
+    /// The rank dies.
+    RankDies,
+    /// The leader sends the stop frame in the middle of everything.
+    EarlyStop,
+    /// Of a thousand load-backs of the rank, `size` fail: fatal to the server, so asked for only.
+    FailingLoads,
+}
+
+impl FaultKind {
+    /// All kinds.
+    pub const ALL: [Self; 19] = [
+        Self::SlowMessages,
+        Self::SkewedStage,
+        Self::OddIdleLoop,
+        Self::SlowCopies,
+        Self::FailingCopies,
+        Self::LateDrains,
+        Self::ShortPool,
+        Self::LostMemory,
+        Self::Aborts,
+        Self::HungOperation,
+        Self::StalledFollower,
+        Self::StorageDiffers,
+        Self::StorageErrors,
+        Self::PausedRank,
+        Self::SlowVotes,
+        Self::SchedulerDies,
+        Self::RankDies,
+        Self::EarlyStop,
+        Self::FailingLoads,
+    ];
+
+    /// The kinds after which a run goes on.
+    #[must_use]
+    pub fn passing() -> &'static [Self] {
+        &Self::ALL[..Self::SchedulerDies as usize]
+    }
+
+    /// Whether a run goes on after it, once it is over.
+    pub(crate) fn ends(self) -> bool {
+        !matches!(self, Self::SchedulerDies | Self::RankDies | Self::EarlyStop)
+    }
+
+    /// The kind's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SlowMessages => "slow_messages",
+            Self::SkewedStage => "skewed_stage",
+            Self::OddIdleLoop => "odd_idle_loop",
+            Self::SlowCopies => "slow_copies",
+            Self::FailingCopies => "failing_copies",
+            Self::LateDrains => "late_drains",
+            Self::ShortPool => "short_pool",
+            Self::LostMemory => "lost_memory",
+            Self::Aborts => "aborts",
+            Self::HungOperation => "hung_operation",
+            Self::StalledFollower => "stalled_follower",
+            Self::StorageDiffers => "storage_differs",
+            Self::StorageErrors => "storage_errors",
+            Self::PausedRank => "paused_rank",
+            Self::SlowVotes => "slow_votes",
+            Self::SchedulerDies => "scheduler_dies",
+            Self::RankDies => "rank_dies",
+            Self::EarlyStop => "early_stop",
+            Self::FailingLoads => "failing_loads",
+        }
+    }
+
+    /// From what range its size is drawn.
+    fn sizes(self) -> (u64, u64) {
+        match self {
+            Self::SlowMessages => (2_000, 60_000),
+            Self::SkewedStage => (2, 8),
+            Self::OddIdleLoop => (20, 20_000),
+            Self::SlowCopies => (3, 40),
+            Self::FailingCopies | Self::StorageErrors => (200, 1000),
+            Self::LateDrains => (5_000, 200_000),
+            Self::ShortPool => (200, 900),
+            Self::Aborts => (100, 600),
+            Self::StorageDiffers => (100, 800),
+            Self::SlowVotes => (5_000, 80_000),
+            Self::FailingLoads => (300, 1000),
+            Self::HungOperation => (0, 3),
+            Self::LostMemory
+            | Self::StalledFollower
+            | Self::PausedRank
+            | Self::SchedulerDies
+            | Self::RankDies
+            | Self::EarlyStop => (0, 0),
+        }
+    }
+}
+
+/// One fault: it begins when the leader enters a step and lasts so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// Where.
+    pub rank: usize,
+    /// The leader's step at which it begins.
+    pub at_step: u64,
+    /// How long it lasts, in virtual microseconds.
+    pub micros: Micros,
+    /// How bad it is; see [`FaultKind`].
+    pub size: u64,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, rank, at_step, micros, size } = self;
+        write!(f, "{} on rank {rank} from step {at_step} for {} ms, size {size}", kind.as_str(), micros / 1000)
+    }
+}
+
+/// Of a thousand runs, how many end in a crash or an early stop.
+const ENDINGS_PERMILLE: u64 = 80;
+
+/// The plan of a seed: so many kinds, each once or a few times; and in some runs a bad end.
+pub(crate) fn plan(rng: &mut Rng, topology: Topology, steps: u64, kinds: usize, fatal: bool) -> Vec<Fault> {
+    let mut order = FaultKind::passing().to_vec();
+    rng.shuffle(&mut order);
+    let mut faults = Vec::new();
+    for &kind in &order[..kinds.min(order.len())] {
+        // While a rank stands still, little happens: what matters is what comes after.
+        let (times, longest) = match kind {
+            FaultKind::StalledFollower | FaultKind::PausedRank => ((3, 10), 200_000),
+            _ => ((1, 4), 800_000),
+        };
+        for _ in 0..rng.within(times.0, times.1) {
+            faults.push(draw(rng, kind, topology, (0, steps * 9 / 10), (20_000, longest)));
+        }
+    }
+    let ending = [FaultKind::SchedulerDies, FaultKind::RankDies, FaultKind::EarlyStop][rng.index(3)];
+    let ends = rng.chance(ENDINGS_PERMILLE);
+    let last = draw(rng, ending, topology, (steps / 2, steps), (0, 0));
+    faults.extend((ends && !fatal).then_some(last));
+    if fatal {
+        faults.push(draw(rng, FaultKind::FailingLoads, topology, (0, steps / 2), (500_000, 4_000_000)));
+    }
+    faults
+}
+
+fn draw(rng: &mut Rng, kind: FaultKind, topology: Topology, steps: (u64, u64), micros: (Micros, Micros)) -> Fault {
+    let (low, high) = kind.sizes();
+    let follower = 1 + rng.index(topology.ranks() - 1);
+    let rank = if kind == FaultKind::StalledFollower { follower } else { rng.index(topology.ranks()) };
+    let rank = if kind == FaultKind::EarlyStop { 0 } else { rank };
+    Fault {
+        kind,
+        rank,
+        at_step: rng.within(steps.0, steps.1),
+        micros: rng.within(micros.0, micros.1),
+        size: rng.within(low, high),
+    }
+}

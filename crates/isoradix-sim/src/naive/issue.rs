@@ -1,0 +1,99 @@
+//! The end of a step: what it wished for is issued.
+
+use isoradix_core::Ordinal;
+use isoradix_core::operation::{Kind, Subject};
+
+use super::answers::Issued;
+use super::model::Model;
+use super::operation::{Operation, Part};
+
+impl Model {
+    /// Ends the step: one load-back, the prefetches in the order of their calls, one backup, one store. `device_free` are the free
+    /// device tokens, which write-back looks at. Before that, host has no more than its capacity, if eviction can see to it.
+    pub fn close_step(&mut self, device_free: u64) {
+        self.issued.clear();
+        self.make_room(0);
+        let loads = std::mem::take(&mut self.loads);
+        self.issue(Kind::LoadBack, loads);
+        while let Some(part) = self.prefetches.first().cloned() {
+            // It keeps its anchor until it is issued or forgotten.
+            self.issue_prefetch(part);
+            self.prefetches.remove(0);
+        }
+        self.wish_back(device_free);
+        self.issue_backup();
+        self.issue_store();
+    }
+
+    /// What the last step issued, in order.
+    #[must_use]
+    pub fn issued(&self) -> &[Issued] {
+        &self.issued
+    }
+
+    /// A prefetch that does not fit is forgotten, and its anchor is free. Nothing is evicted for one that cannot fit. Its place in the window was kept.
+    fn issue_prefetch(&mut self, part: Part) {
+        let pages = self.part_pages(&part);
+        let missing = (self.occupied() + pages).saturating_sub(self.capacity);
+        if missing <= self.pages(self.sizes().host_only) {
+            self.make_room(pages);
+        }
+        if pages <= self.available() {
+            self.issue(Kind::Prefetch, vec![part]);
+        }
+    }
+
+    /// What does not fit after eviction is left out, from the end, and forgotten. With a full window, all wishes are kept.
+    fn issue_backup(&mut self) {
+        if !self.has_room() {
+            return;
+        }
+        let mut parts = self.take_wishes();
+        if parts.is_empty() {
+            return;
+        }
+        self.make_room(self.all_pages(&parts));
+        while self.all_pages(&parts) > self.available() {
+            parts.pop();
+        }
+        self.issue(Kind::Backup, parts);
+    }
+
+    /// What has left host meanwhile is not stored. With a full window, all of it waits.
+    fn issue_store(&mut self) {
+        if !self.has_room() {
+            return;
+        }
+        let mut parts = std::mem::take(&mut self.stores);
+        parts.retain(|part| self.find(part.id).is_some_and(|node| node.on_host));
+        self.issue(Kind::Store, parts);
+    }
+
+    fn issue(&mut self, kind: Kind, parts: Vec<Part>) {
+        if parts.is_empty() {
+            return;
+        }
+        let ordinal = Ordinal(self.next_ordinal);
+        self.next_ordinal += 1;
+        let subject = |part: &Part| Subject {
+            id: part.id,
+            pages: if kind == Kind::Store { 0 } else { self.part_pages(part) },
+            tokens: part.span.tokens as u64,
+        };
+        self.issued.push(Issued { ordinal, kind, subjects: parts.iter().map(subject).collect() });
+        let asked = self.all_pages(&parts);
+        let mut operation = Operation { ordinal, kind, parts, held: 0, delivered: 0, draining: false, orphan: false };
+        if operation.takes_host_pages() {
+            operation.held = asked;
+        }
+        self.operations.push(operation);
+    }
+
+    fn part_pages(&self, part: &Part) -> u32 {
+        self.pages(part.span.tokens as u64)
+    }
+
+    fn all_pages(&self, parts: &[Part]) -> u32 {
+        parts.iter().map(|part| self.part_pages(part)).sum()
+    }
+}

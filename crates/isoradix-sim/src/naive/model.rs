@@ -1,0 +1,227 @@
+//! The state of the model, and what is read off it.
+
+use isoradix_core::operation::Kind;
+use isoradix_core::{Namespace, Ordinal};
+
+use super::answers::{Issued, Refused, Settings, Sizes};
+use super::node::Node;
+use super::operation::{Limbo, Operation, Part, Receipt};
+
+/// The contract, spelled out.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub(super) settings: Settings,
+    pub(super) nodes: Vec<Node>,
+    pub(super) locks: Vec<Receipt>,
+    pub(super) pins: Vec<Receipt>,
+    pub(super) host_locks: Vec<Receipt>,
+    /// The ends of paths that are to be backed up, in the order of their wishes.
+    pub(super) wishes: Vec<u64>,
+    /// Asked for in this step, to be issued at its end.
+    pub(super) loads: Vec<Part>,
+    pub(super) prefetches: Vec<Part>,
+    /// Backed up and not yet given to a store.
+    pub(super) stores: Vec<Part>,
+    /// Issued and not ended.
+    pub(super) operations: Vec<Operation>,
+    pub(super) limbo: Vec<Limbo>,
+    pub(super) issued: Vec<Issued>,
+    /// The ordinal of the next operation.
+    pub(super) next_ordinal: u64,
+    /// Operations retired on all ranks.
+    pub(super) base: u64,
+    pub(super) capacity: u32,
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+    pub(super) receipt: u64,
+    pub(super) ticket: u64,
+}
+
+impl Model {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            nodes: vec![],
+            locks: vec![],
+            pins: vec![],
+            host_locks: vec![],
+            wishes: vec![],
+            loads: vec![],
+            prefetches: vec![],
+            stores: vec![],
+            operations: vec![],
+            limbo: vec![],
+            issued: vec![],
+            next_ordinal: 0,
+            base: 0,
+            capacity: settings.capacity,
+            sequence: 0,
+            now: 0,
+            receipt: 0,
+            ticket: 0,
+        }
+    }
+
+    // ---- the window and the ledger
+
+    /// Operations below `base` are retired on all ranks, as the last applied frame says.
+    pub fn slide(&mut self, base: u64) {
+        self.base = base;
+    }
+
+    /// A grant came back short: the capacity is at most what all ranks can back.
+    pub fn lower(&mut self, backable: u32) {
+        self.capacity = self.capacity.min(backable);
+    }
+
+    /// The ranks can back this much: the capacity rises to it, up to the one at start.
+    pub fn raise(&mut self, backable: u32) {
+        self.capacity = self.capacity.max(backable.min(self.settings.capacity));
+    }
+
+    /// Host pages that may be occupied.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Host pages that are occupied: by operations, by the tree, by what a reset left behind.
+    #[must_use]
+    pub fn occupied(&self) -> u32 {
+        let operations: u32 = self.operations.iter().map(|operation| operation.held).sum();
+        let limbo: u32 = self.limbo.iter().map(|limbo| limbo.host_pages).sum();
+        operations + self.pages(self.tokens(|node| node.on_host)) + limbo
+    }
+
+    pub(super) fn available(&self) -> u32 {
+        self.capacity.saturating_sub(self.occupied())
+    }
+
+    /// Whether one more operation has a place in the window, beside those that this step issues for certain.
+    pub(super) fn has_room(&self) -> bool {
+        let planned = usize::from(!self.loads.is_empty()) + self.prefetches.len();
+        self.next_ordinal - self.base + (planned as u64) < u64::from(self.settings.window)
+    }
+
+    // ---- nodes
+
+    pub(super) fn find(&self, sequence: u64) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.sequence == sequence)
+    }
+
+    /// The namespace and path of a node; those of the root are empty.
+    pub(super) fn place(&self, sequence: u64) -> Result<(Namespace, Vec<u32>), Refused> {
+        if sequence == 0 {
+            return Ok((Namespace::default(), vec![]));
+        }
+        let node = self.find(sequence).ok_or(Refused::Node)?;
+        Ok((node.namespace.clone(), node.path.clone()))
+    }
+
+    /// The node that ends there.
+    pub(super) fn node_at(&self, namespace: &Namespace, path: &[u32]) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.namespace == *namespace && node.path == path)
+    }
+
+    /// The node that holds the last token of a path, whether it ends there or not.
+    pub(super) fn node_with_end_of(&self, namespace: &Namespace, path: &[u32]) -> Option<&Node> {
+        let inside = |node: &&Node| node.start < path.len() && path.len() <= node.path.len();
+        let mut ends_here = self.nodes.iter().filter(inside);
+        ends_here.find(|node| node.namespace == *namespace && node.path.starts_with(path))
+    }
+
+    pub(super) fn parent(&self, node: &Node) -> Option<&Node> {
+        self.node_at(&node.namespace, &node.path[..node.start])
+    }
+
+    pub(super) fn children<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> {
+        let below = self.nodes.iter().filter(|other| other.start == node.path.len());
+        below.filter(|other| node.leads_to(&other.namespace, &other.path))
+    }
+
+    /// The nodes on a path, from the top down.
+    pub(super) fn path(&self, namespace: &Namespace, path: &[u32]) -> Vec<&Node> {
+        let mut found: Vec<&Node> = self.nodes.iter().filter(|node| node.leads_to(namespace, path)).collect();
+        found.sort_by_key(|node| node.path.len());
+        found
+    }
+
+    pub(super) fn tokens(&self, wanted: impl Fn(&Node) -> bool) -> u64 {
+        self.nodes.iter().filter(|node| wanted(node)).map(Node::length).sum()
+    }
+
+    pub(super) fn pages(&self, tokens: u64) -> u32 {
+        u32::try_from(tokens / u64::from(self.settings.page)).expect("fewer pages than a u32 counts")
+    }
+
+    // ---- holds
+
+    /// Locks on the node and below: receipts, backups and load-backs.
+    pub(super) fn lock_ref(&self, node: &Node) -> usize {
+        let loads = self.loads.iter().filter(|part| part.holds(Kind::LoadBack, node)).count();
+        let device = self.operations.iter().filter(|operation| operation.touches_device());
+        holders(&self.locks, node) + loads + device.map(|operation| operation.holds(node)).sum::<usize>()
+    }
+
+    pub(super) fn pin_ref(&self, node: &Node) -> usize {
+        holders(&self.pins, node)
+    }
+
+    /// Host locks on the node and below: receipts, prefetches at their anchors, stores.
+    pub(super) fn host_ref(&self, node: &Node) -> usize {
+        let prefetches = self.prefetches.iter().filter(|part| part.holds(Kind::Prefetch, node)).count();
+        let host = self.operations.iter().filter(|operation| !operation.touches_device());
+        let open: usize = host.map(|operation| operation.holds(node)).sum();
+        holders(&self.host_locks, node) + prefetches + open
+    }
+
+    /// Locked or pinned.
+    pub(super) fn is_held(&self, node: &Node) -> bool {
+        self.lock_ref(node) + self.pin_ref(node) > 0
+    }
+
+    /// Whether a backup of the node is open.
+    pub(super) fn is_pending(&self, node: &Node) -> bool {
+        self.operations.iter().any(|operation| operation.kind == Kind::Backup && operation.covers(node))
+    }
+
+    // ---- counters
+
+    pub(super) fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Sizes in tokens.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            device_total: self.tokens(|node| node.on_device),
+            device_protected: self.tokens(|node| node.on_device && self.is_held(node)),
+            device_pinned: self.tokens(|node| node.on_device && self.pin_ref(node) > 0),
+            host_total: self.tokens(|node| node.on_host),
+            host_only: self.tokens(Node::is_host_only),
+            clean: self.tokens(|node| node.on_device && node.on_host && !self.is_held(node)),
+        }
+    }
+
+    /// The ordinal of a prefetch, once it is issued and until it ends or is given up.
+    #[must_use]
+    pub fn prefetch_ordinal(&self, ticket: u64) -> Option<Ordinal> {
+        let mut counting = self.operations.iter().filter(|operation| !operation.draining);
+        counting
+            .find(|operation| operation.kind == Kind::Prefetch && operation.parts[0].id == ticket)
+            .map(|operation| operation.ordinal)
+    }
+}
+
+fn holders(receipts: &[Receipt], node: &Node) -> usize {
+    receipts.iter().filter(|receipt| node.leads_to(&receipt.namespace, &receipt.path)).count()
+}

@@ -1,0 +1,256 @@
+//! The model beside the real thing: one rank, driven at random through frames, verbs and copies of any speed.
+
+mod physics;
+mod verbs;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use isoradix_core::host::{Backing, HostPool};
+use isoradix_core::operation::{Action, Kind, Operation};
+use isoradix_core::protocol::{Board, Control, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree};
+use isoradix_core::{
+    Config, HostLockReceipt, LockReceipt, Namespace, Ordinal, PerRank, PinReceipt, PrefetchTicket, Rank, SlotPool,
+    TieredCache, Tiers,
+};
+
+use super::super::{Issued, Model, Settings, Writing};
+use super::walks::Random;
+use physics::Copying;
+
+const PAGE: u32 = 4;
+const HOST_PAGES: u32 = 12;
+const DEVICE_TOKENS: u64 = 64;
+
+/// How often which kind of operation had which action, and what else is worth counting.
+type Tally = BTreeMap<(&'static str, &'static str), u32>;
+
+struct Twins {
+    random: Random,
+    model: Model,
+    rank: Rank,
+    board: Board,
+    votes: VoteMachine,
+    newest: Option<Reduced>,
+    now_ms: u64,
+    pool: SlotPool,
+    copies: BTreeMap<Ordinal, Copying>,
+    /// Queries that storage has not answered yet, with the tokens asked for.
+    queries: Vec<(Ordinal, u64)>,
+    /// Of each operation that was issued, its kind and pages.
+    kinds: BTreeMap<Ordinal, (Kind, u32)>,
+    locks: Vec<(LockReceipt, u64)>,
+    pins: Vec<(PinReceipt, u64)>,
+    host_locks: Vec<(HostLockReceipt, u64)>,
+    tickets: Vec<(PrefetchTicket, u64)>,
+    tally: Tally,
+    /// What happened, for the reader of a failure.
+    log: Vec<String>,
+}
+
+impl Twins {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let settings = settings(&mut random);
+        let agreement = agree(&[StartRecord::new(0, 1, PerRank::observe(HOST_PAGES))]).unwrap();
+        let host = HostPool::new(PerRank::observe(HOST_PAGES), agreement.capacity_pages, Backing::Voting).unwrap();
+        let config = Config { page_size: PAGE, journal_records: 4096, ..Config::default() };
+        let cache = TieredCache::new(0, config, tiers(&settings), host).unwrap();
+        let member = Member { domain: 1, epoch: 1, rank: 0 };
+        Self {
+            random,
+            model: Model::new(settings),
+            rank: Rank::leader(member, 1, RunAhead::new(0, 2), cache),
+            board: Board::new(0, settings.window).unwrap(),
+            votes: VoteMachine::new(0, 1, settings.window, Pacing::default()).unwrap(),
+            newest: None,
+            now_ms: 1,
+            pool: SlotPool::new(DEVICE_TOKENS, PAGE, 0).unwrap(),
+            copies: BTreeMap::new(),
+            queries: vec![],
+            kinds: BTreeMap::new(),
+            locks: vec![],
+            pins: vec![],
+            host_locks: vec![],
+            tickets: vec![],
+            tally: Tally::new(),
+            log: vec![],
+        }
+    }
+
+    fn step(&mut self) {
+        let limbo = self.lead();
+        self.compare();
+        self.some_verbs(6);
+        self.close(limbo);
+        self.compare();
+        self.some_verbs(3);
+        for _ in 0..self.random.below(4) {
+            self.work();
+        }
+        if self.random.below(3) > 0 {
+            self.vote();
+        }
+    }
+
+    fn some_verbs(&mut self, limit: u32) {
+        for _ in 0..self.random.below(limit) {
+            self.verb();
+            self.compare();
+        }
+    }
+
+    /// Applies a frame; gives the device tokens that limbo gives back by it.
+    fn lead(&mut self) -> u64 {
+        let controls = self.controls();
+        let before = self.rank.cache().cache().clock();
+        self.now_ms += 1;
+        self.rank.lead(&mut self.board, self.newest.as_ref(), PerRank::observe(self.now_ms), &controls).unwrap();
+        let mut records = self.rank.cache().cache().journal();
+        records.retain(|record| record.seq > before.seq);
+        let actions = self.model.actions(&records);
+        let freed = actions.iter().map(|action| self.act(action)).sum();
+        // Which pages all ranks can back is an input here: what it makes of the capacity is one line.
+        let backable = self.rank.cache().host().ledger().capacity();
+        self.model.lower(backable);
+        self.model.raise(backable);
+        self.model.slide(self.rank.cache().operations().base());
+        freed
+    }
+
+    fn act(&mut self, action: &Action) -> u64 {
+        self.log.push(format!("{action:?}"));
+        let (kind, asked) = self.kinds[&action.operation()];
+        let what = match action {
+            Action::Commit { share, .. } if share.pages < asked => "commit a part",
+            Action::Commit { .. } => "commit",
+            Action::Deliver { .. } => "deliver",
+            Action::Settle { .. } => "settle",
+            Action::Cancel { keep: 0, .. } => "cancel",
+            Action::Cancel { .. } => "cancel the rest",
+            Action::Return { .. } => "return",
+            Action::Unlock { .. } => "unlock",
+        };
+        self.count(kind.as_str(), what);
+        self.model.apply(action).unwrap()
+    }
+
+    fn controls(&mut self) -> Vec<Control> {
+        let open: Vec<Ordinal> = self.rank.cache().operations().iter().map(Operation::ordinal).collect();
+        let picked = self.random.pick(&open).copied();
+        let Some(k) = picked.filter(|_| self.random.below(6) == 0) else { return vec![] };
+        match self.random.below(3) {
+            0 if self.kinds[&k].0 == Kind::Prefetch => vec![Control::Terminate(k)],
+            1 => vec![Control::TimeOut(k)],
+            _ => vec![Control::Abort(k)],
+        }
+    }
+
+    fn close(&mut self, limbo: u64) {
+        let (before, free) = (self.rank.cache().operations().issued(), self.pool.available());
+        self.rank.close_step(&mut self.board, free).unwrap();
+        self.model.close_step(free);
+        self.log.push(format!("close {free}: {:?}", self.model.issued()));
+        let table = self.rank.cache().operations();
+        let new = (before..table.issued()).filter_map(|k| table.operation(Ordinal(k)));
+        let real: Vec<Issued> =
+            new.map(|it| Issued { ordinal: it.ordinal(), kind: it.kind(), subjects: it.subjects().to_vec() }).collect();
+        assert_eq!(real, self.model.issued(), "issued");
+        for Issued { ordinal, kind, subjects } in real {
+            self.kinds.insert(ordinal, (kind, subjects.iter().map(|subject| subject.pages).sum()));
+            self.count(kind.as_str(), if subjects.len() > 1 { "issue several" } else { "issue one" });
+        }
+        let freed = self.carry_out();
+        assert_eq!(freed, limbo, "slots that limbo gives back");
+        self.count("limbo", if freed > 0 { "freed" } else { "nothing" });
+    }
+
+    fn compare(&self) {
+        self.rank.cache().check().unwrap();
+        self.model.check().unwrap();
+        assert_eq!(self.model.difference(self.rank.cache()).unwrap(), None);
+        for (real, model) in &self.tickets {
+            assert_eq!(self.rank.cache().prefetch_ordinal(*real), self.model.prefetch_ordinal(*model));
+        }
+    }
+
+    fn count(&mut self, of: &'static str, what: &'static str) {
+        *self.tally.entry((of, what)).or_default() += 1;
+    }
+}
+
+fn settings(random: &mut Random) -> Settings {
+    let hits = 1 + random.below(2);
+    let low_water = u64::from(8 + random.below(48));
+    Settings {
+        page: PAGE,
+        writing: if random.below(3) > 0 { Writing::Through { hits } } else { Writing::Back { low_water } },
+        load_back_min: random.below(9).into(),
+        prefetch_min: random.below(9).into(),
+        storage: random.below(2) == 0,
+        window: 3 + random.below(4),
+        capacity: HOST_PAGES,
+    }
+}
+
+fn tiers(settings: &Settings) -> Tiers {
+    Tiers {
+        writing: match settings.writing {
+            Writing::Through { hits } => isoradix_core::Writing::Through { hits },
+            Writing::Back { low_water } => isoradix_core::Writing::Back { low_water },
+        },
+        load_back_min: settings.load_back_min,
+        prefetch_min: settings.prefetch_min,
+        storage: settings.storage,
+        window: settings.window,
+        patience: None,
+    }
+}
+
+/// Two namespaces.
+fn namespace(number: u32) -> Namespace {
+    if number == 0 { Namespace::default() } else { Namespace::new(Some("lora"), None) }
+}
+
+/// Runs 80 steps; a failure comes with the last calls before it.
+fn run(seed: u64, tally: &mut Tally) {
+    let mut twins = Twins::new(seed);
+    let result = catch_unwind(AssertUnwindSafe(|| (0..80).for_each(|_| twins.step())));
+    if let Err(panic) = result {
+        let tail = &twins.log[twins.log.len().saturating_sub(40)..];
+        eprintln!("seed {seed}, {:?}\n{tail:#?}", twins.model.settings);
+        resume_unwind(panic);
+    }
+    twins.tally.into_iter().for_each(|(what, times)| *tally.entry(what).or_default() += times);
+}
+
+/// `TWIN_SEEDS` says how many walks, for a longer search.
+#[test]
+fn the_real_cache_and_the_model_agree() {
+    let mut tally = Tally::new();
+    let seeds = std::env::var("TWIN_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(80);
+    (0..seeds).for_each(|seed| run(seed, &mut tally));
+    let due = [
+        ("backup", "issue several"),
+        ("backup", "commit a part"),
+        ("backup", "cancel"),
+        ("backup", "deliver"),
+        ("load_back", "issue several"),
+        ("load_back", "deliver"),
+        ("prefetch", "commit a part"),
+        ("prefetch", "cancel"),
+        ("prefetch", "cancel the rest"),
+        ("prefetch", "deliver"),
+        ("store", "cancel"),
+        ("store", "deliver"),
+        ("limbo", "freed"),
+        ("insert", "revived"),
+        ("insert", "resumed"),
+        ("match", "on host"),
+        ("evict", "demoted"),
+        ("evict", "dropped dirty"),
+    ];
+    for what in due {
+        assert!(tally.get(&what).is_some_and(|times| *times > 1), "{what:?} is too rare: {tally:#?}");
+    }
+}

@@ -1,0 +1,259 @@
+//! All that a seed decides before a run begins.
+
+use crate::defect::PlantedDefect;
+use crate::fault::{self, Fault};
+use crate::queue::Micros;
+use crate::request::{Input, Request, What, Workload};
+use crate::rng::Rng;
+use crate::topology::Topology;
+use isoradix_core::protocol::Pacing;
+use isoradix_core::{PrefetchPatience, Tiers, Writing};
+use std::collections::BTreeSet;
+
+/// What is asked for on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Steps with requests; the run then goes on until it is quiet.
+    pub steps: u64,
+    /// The leader's step after which a run ends, whatever is going on: for schedules that were shrunk.
+    pub limit: u64,
+    /// Kinds of faults in a seed.
+    pub fault_kinds: usize,
+    /// Whether load-backs fail, which ends a run.
+    pub fatal: bool,
+    /// Faults of the plan that are kept, by their places; all if not said.
+    pub keep_faults: Option<BTreeSet<usize>>,
+    /// Inputs that are kept, by their places; all if not said.
+    pub keep_inputs: Option<BTreeSet<usize>>,
+    /// A defect planted in the simulator itself: this rank sees another token in the request of this number.
+    pub plant: Option<(usize, u32)>,
+    /// A mistake planted in the core.
+    pub defect: Option<PlantedDefect>,
+    /// Whether what the leader's rank does is written down.
+    pub trace: bool,
+    /// The eviction policy, if it is not the seed's to choose.
+    pub eviction: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            steps: 500,
+            limit: u64::MAX,
+            fault_kinds: 3,
+            fatal: false,
+            keep_faults: None,
+            keep_inputs: None,
+            plant: None,
+            defect: None,
+            trace: false,
+            eviction: None,
+        }
+    }
+}
+
+/// How long things take, in microseconds, before rolls and faults.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timings {
+    /// A forward pass.
+    pub(crate) forward: Micros,
+    /// The leader's idle loop.
+    pub(crate) idle: Micros,
+    /// A message.
+    pub(crate) hop: Micros,
+    /// An all-reduce, once all have filled.
+    pub(crate) vote: Micros,
+    /// A page, by kind.
+    pub(crate) page: [Micros; 4],
+    /// A storage query.
+    pub(crate) query: Micros,
+}
+
+/// What goes wrong now and then whatever the plan says, each of a thousand: so that every fault of the plan meets everything else.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ambient {
+    /// Steps in which the leader gives something up.
+    pub(crate) aborts: u64,
+    /// Copies that fail.
+    pub(crate) copies: u64,
+    /// Queries that find nothing.
+    pub(crate) queries: u64,
+    /// Steps in which a rank loses its free host pages for a moment.
+    pub(crate) memory: u64,
+}
+
+/// One seed on one topology.
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) topology: Topology,
+    pub(crate) steps: u64,
+    pub(crate) limit: u64,
+    pub(crate) page: u32,
+    pub(crate) device_pages: u32,
+    /// Host pages by rank; the capacity is the smallest.
+    pub(crate) host_pages: Vec<u32>,
+    pub(crate) tiers: Tiers,
+    pub(crate) eviction: String,
+    pub(crate) running_max: usize,
+    pub(crate) pacing: Pacing,
+    pub(crate) timings: Timings,
+    pub(crate) ambient: Ambient,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) plant: Option<(usize, u32)>,
+    pub(crate) defect: Option<PlantedDefect>,
+    pub(crate) trace: bool,
+    /// The numbers that kept faults and inputs have in the whole plan.
+    pub(crate) fault_numbers: Vec<usize>,
+    pub(crate) input_numbers: Vec<usize>,
+}
+
+/// Streams of one seed; each is drawn from by itself, so that one does not move the others.
+#[derive(Clone, Copy)]
+enum Stream {
+    Shape = 1,
+    Times,
+    Faults,
+    Work,
+    Host,
+    Noise,
+}
+
+impl Scenario {
+    pub(crate) fn new(seed: u64, topology: Topology, options: &Options) -> Self {
+        let stream = |stream: Stream| Rng::new(seed, stream as u64);
+        let mut shape = stream(Stream::Shape);
+        let page = *shape.pick(&[1, 4]);
+        let device_pages = pages(&mut shape, if page == 1 { (64, 160) } else { (24, 64) });
+        let host = pages(&mut shape, (device_pages / 4, device_pages * 2));
+        let longest = (device_pages * page / 2) as usize;
+        let tiers = tiers(&mut shape, page, device_pages * page);
+        let eviction =
+            *shape.pick(&["lru", "lru", "lru", "lru", "lru", "lru", "lfu", "fifo", "mru", "filo", "priority", "slru"]);
+        let running_max = shape.within(2, 5);
+        let mut spare = stream(Stream::Host);
+        let Workload { mut requests, inputs } = Workload::new(&mut stream(Stream::Work), options.steps, longest);
+        cut_requests(&mut requests, longest);
+        let faults =
+            fault::plan(&mut stream(Stream::Faults), topology, options.steps, options.fault_kinds, options.fatal);
+        let fault_numbers = kept(faults.len(), options.keep_faults.as_ref());
+        let input_numbers = kept(inputs.len(), options.keep_inputs.as_ref());
+        Self {
+            seed,
+            topology,
+            steps: options.steps,
+            limit: options.limit,
+            page,
+            device_pages,
+            host_pages: (0..topology.ranks()).map(|_| host + pages(&mut spare, (0, host / 8))).collect(),
+            tiers,
+            eviction: options.eviction.clone().unwrap_or_else(|| eviction.to_owned()),
+            running_max: usize::try_from(running_max).unwrap_or(2),
+            pacing: Pacing { busy_ms: 1, idle_ms: 3, paused_ms: 20 },
+            timings: timings(&mut stream(Stream::Times)),
+            ambient: ambient(&mut stream(Stream::Noise)),
+            requests,
+            inputs: input_numbers.iter().map(|&number| inputs[number]).collect(),
+            faults: fault_numbers.iter().map(|&number| faults[number]).collect(),
+            plant: options.plant,
+            defect: options.defect,
+            trace: options.trace,
+            fault_numbers,
+            input_numbers,
+        }
+    }
+
+    pub(crate) fn request(&self, number: u32) -> &Request {
+        &self.requests[number as usize]
+    }
+
+    /// Requests that arrive.
+    pub(crate) fn arrivals(&self) -> usize {
+        self.inputs.iter().filter(|input| matches!(input.what, What::Arrive(_))).count()
+    }
+}
+
+/// No request is longer than half of the device pool, so that one always fits.
+fn cut_requests(requests: &mut [Request], longest: usize) {
+    for request in requests {
+        request.tokens.truncate(longest);
+        request.tags.truncate(longest);
+        request.prompt = request.prompt.min(longest);
+    }
+}
+
+fn kept(count: usize, keep: Option<&BTreeSet<usize>>) -> Vec<usize> {
+    (0..count).filter(|number| keep.is_none_or(|keep| keep.contains(number))).collect()
+}
+
+fn pages(rng: &mut Rng, (low, high): (u32, u32)) -> u32 {
+    u32::try_from(rng.within(low.into(), high.into())).unwrap_or(low)
+}
+
+fn tiers(rng: &mut Rng, page: u32, device_tokens: u32) -> Tiers {
+    let writing = match rng.below(4) {
+        0 => Writing::Through { hits: 2 },
+        1 => Writing::Back { low_water: u64::from(device_tokens) / rng.within(2, 5) },
+        _ => Writing::Through { hits: 1 },
+    };
+    let patience = rng.chance(600).then(|| PrefetchPatience {
+        base_ms: rng.within(5, 60),
+        per_ki_token_ms: rng.within(0, 400),
+        most_ms: rng.within(60, 200),
+    });
+    Tiers {
+        writing,
+        load_back_min: *rng.pick(&[1, 4, 10]),
+        prefetch_min: rng.within(1, 3) * u64::from(page.max(2)),
+        storage: rng.chance(850),
+        window: *rng.pick(&[2, 4, 8, 16]),
+        patience,
+    }
+}
+
+/// A third of the seeds has none.
+fn ambient(rng: &mut Rng) -> Ambient {
+    if rng.chance(333) {
+        return Ambient::default();
+    }
+    Ambient {
+        aborts: rng.within(0, 80),
+        copies: rng.within(0, 60),
+        queries: rng.within(0, 60),
+        memory: rng.within(0, 30),
+    }
+}
+
+fn timings(rng: &mut Rng) -> Timings {
+    let page = [(50, 600), (30, 400), (200, 4000), (200, 4000)].map(|(low, high)| rng.within(low, high));
+    Timings {
+        forward: rng.within(5_000, 40_000),
+        idle: rng.within(300, 2_000),
+        hop: rng.within(80, 1_500),
+        vote: rng.within(200, 4_000),
+        page,
+        query: rng.within(200, 10_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_is_its_seeds_own_and_keeps_what_it_is_told() {
+        let topology = "pp2".parse().unwrap();
+        let make = |seed, options: &Options| format!("{:?}", Scenario::new(seed, topology, options));
+        let options = Options::default();
+        assert_eq!(make(3, &options), make(3, &options));
+        assert_ne!(make(3, &options), make(4, &options));
+        let whole = Scenario::new(3, topology, &options);
+        let kept = Options { keep_faults: Some([1].into()), keep_inputs: Some([0, 7].into()), ..options };
+        let part = Scenario::new(3, topology, &kept);
+        assert_eq!(part.faults, [whole.faults[1]]);
+        assert_eq!(part.inputs, [whole.inputs[0], whole.inputs[7]]);
+        assert_eq!(part.requests, whole.requests);
+    }
+}

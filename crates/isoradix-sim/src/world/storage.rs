@@ -1,0 +1,56 @@
+//! External storage, as one rank sees it: its own shard of every page, which it may have lost.
+
+use super::at;
+use crate::request::{self, Tag};
+use isoradix_core::StoredRun;
+use std::collections::BTreeMap;
+
+/// One rank's shards, by the tag of each page's last token.
+#[derive(Debug, Default)]
+pub(crate) struct Storage {
+    shards: BTreeMap<Tag, Vec<Tag>>,
+}
+
+impl Storage {
+    /// A page, under the name that its key gives it.
+    pub(crate) fn put(&mut self, name: Tag, tags: Vec<Tag>) {
+        self.shards.insert(name, tags);
+    }
+
+    pub(crate) fn get(&self, name: Tag) -> Option<&Vec<Tag>> {
+        self.shards.get(&name)
+    }
+
+    /// How many tokens of a run are there, in a leading part of whole pages.
+    pub(crate) fn run(&self, run: &StoredRun, page: usize) -> u64 {
+        let names = names(run, page);
+        (names.iter().take_while(|name| self.shards.contains_key(name)).count() * page) as u64
+    }
+}
+
+/// The names of a run's pages.
+pub(crate) fn names(StoredRun { namespace, key, from }: &StoredRun, page: usize) -> Vec<Tag> {
+    let tags = request::tags(namespace, key);
+    tags[at(*from).min(tags.len())..].chunks_exact(page).filter_map(|page| page.last().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isoradix_core::Namespace;
+
+    /// A page that is absent in front hides all behind it.
+    #[test]
+    fn only_a_leading_run_counts() {
+        let mut storage = Storage::default();
+        let run = |from| StoredRun { namespace: Namespace::default(), key: vec![1, 2, 3, 4, 5, 6, 7], from };
+        let names = names(&run(0), 2);
+        assert_eq!(names.len(), 3);
+        storage.put(names[1], vec![1, 2]);
+        storage.put(names[2], vec![1, 2]);
+        assert_eq!(storage.run(&run(0), 2), 0);
+        assert_eq!(storage.run(&run(2), 2), 4);
+        storage.put(names[0], vec![1, 2]);
+        assert_eq!(storage.run(&run(0), 2), 6);
+    }
+}

@@ -1,0 +1,72 @@
+//! Whole runs: each is its seed's own, those without a defect are clean, and a defect is caught, named and made small.
+
+use isoradix_sim::{Batch, End, Options, Topology, run, shrink};
+
+fn topologies() -> Vec<Topology> {
+    ["tp2", "pp2", "tp2xpp2", "pp8"].map(|name| name.parse().expect("a topology")).into()
+}
+
+fn short() -> Options {
+    Options { steps: 200, ..Options::default() }
+}
+
+#[test]
+fn a_run_is_a_function_of_seed_and_topology() {
+    for topology in topologies() {
+        let history = |seed| run(seed, topology, &short()).history;
+        assert_eq!(history(11), history(11), "{topology}");
+        assert_ne!(history(11), history(12), "{topology}");
+    }
+}
+
+#[test]
+fn the_order_of_threads_does_not_matter() {
+    let batch = |threads| Batch { seeds: 0..6, topologies: topologies(), options: short(), threads };
+    let [one, three] = [1, 3].map(|threads| batch(threads).run(|_| ()));
+    assert_eq!((one.history, one.rank_steps, &one.coverage), (three.history, three.rank_steps, &three.coverage));
+    assert_eq!(one.runs, 24);
+}
+
+#[test]
+fn dozens_of_seeds_are_clean_on_each_topology() {
+    let batch = Batch { seeds: 100..130, topologies: topologies(), options: short(), threads: 2 };
+    let summary = batch.run(|_| ());
+    assert_eq!(summary.failed, None);
+    let [clean, stopped, crashed, fatal] = summary.ends;
+    assert_eq!((clean + stopped + crashed, fatal, summary.runs), (120, 0, 120));
+    assert!(clean > 90 && crashed > 0, "{:?}", summary.ends);
+    assert!(summary.steps_min >= Some(200) && summary.modelled > 5_000 && summary.operations > 4_000);
+}
+
+#[test]
+fn faults_change_a_run_and_no_fault_is_one_too() {
+    let topology = "tp2xpp2".parse().expect("a topology");
+    let none = Options { keep_faults: Some([].into()), ..short() };
+    let [with, without] = [short(), none].map(|options| run(3, topology, &options));
+    assert_eq!((with.result, without.result), (Ok(End::Clean), Ok(End::Clean)));
+    assert_ne!(with.time_us, without.time_us);
+}
+
+#[test]
+fn a_failed_load_back_ends_a_run_on_all_ranks() {
+    let options = Options { fatal: true, ..short() };
+    let batch = Batch { seeds: 0..20, topologies: topologies(), options, threads: 2 };
+    let summary = batch.run(|_| ());
+    assert_eq!(summary.failed, None);
+    assert!(summary.ends[End::Fatal as usize] > 5, "{:?}", summary.ends);
+}
+
+/// One rank gets another token in one request: everything up to that is as it should be.
+#[test]
+fn a_corrupted_request_is_caught_named_and_made_small() {
+    let options = Options { plant: Some((2, 10)), ..short() };
+    let topology = "tp2xpp2".parse().expect("a topology");
+    let violation = run(5, topology, &options).result.expect_err("rank 2 is corrupted");
+    assert_eq!((violation.kind, violation.rank), ("divergence", Some(2)), "{violation}");
+    assert!(violation.what.contains("first other record") && violation.what.contains("expected"), "{violation}");
+    let shrunk = shrink(5, topology, &options, &violation);
+    assert_eq!(shrunk.options.keep_faults, Some([].into()), "no fault is needed");
+    assert_eq!(shrunk.options.keep_inputs.as_ref().map(std::collections::BTreeSet::len), Some(1), "one request is");
+    let again = run(5, topology, &shrunk.options);
+    assert_eq!(again.result, Err(shrunk.violation));
+}
