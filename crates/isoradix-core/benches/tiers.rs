@@ -1,12 +1,18 @@
-//! What a second tier costs: a match over both, a backup and a load-back from wish to end, and an eviction that demotes.
+//! What a second tier costs: a match over both, a node's way to host and back, and a frame with many operations under way.
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use isoradix_core::host::{Backing, HostPool};
-use isoradix_core::protocol::{Board, Member, Pacing, RunAhead, StartRecord, VoteMachine, agree};
-use isoradix_core::{Config, Effect, Ints, Namespace, PerRank, PrefixCache, Rank, TieredCache, Tiers};
+use isoradix_core::protocol::{Board, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree};
+use isoradix_core::{Config, Effect, Ints, Namespace, Ordinal, PerRank, PrefixCache, Rank, TieredCache, Tiers};
+use std::time::{Duration, Instant};
 
 const PAGE: u32 = 64;
 const NODE: usize = 512;
+/// Operations that fill the window.
+const OPERATIONS: u32 = 64;
+/// Pages of each.
+const PAGES: u32 = 64;
 
 /// Deterministic token ids (Steele et al., "Fast splittable pseudorandom number generators", 2014).
 fn tokens(seed: u64, count: usize) -> Vec<i64> {
@@ -58,14 +64,26 @@ impl Alone {
         }
     }
 
-    /// A vote, a frame with it, the verbs, and every copy that they start ends.
-    fn step(&mut self, verbs: impl FnOnce(&mut TieredCache)) {
+    fn vote(&mut self) -> Reduced {
         self.votes.fill(&mut self.board, &mut self.ballot).expect("in order");
-        let newest = self.votes.complete(&mut self.board, &self.ballot).expect("alone");
-        let now = PerRank::observe(0);
-        self.rank.lead(&mut self.board, Some(&newest), now, &[]).expect("alone");
-        verbs(self.rank.cache_mut());
+        self.votes.complete(&mut self.board, &self.ballot).expect("alone")
+    }
+
+    /// A vote, and a frame with it.
+    fn enter(&mut self) {
+        let newest = self.vote();
+        self.rank.lead(&mut self.board, Some(&newest), PerRank::observe(0), &[]).expect("alone");
+    }
+
+    fn close(&mut self) {
         self.rank.close_step(&mut self.board, 0).expect("in order");
+    }
+
+    /// A step in which every copy that the verbs start ends.
+    fn step(&mut self, verbs: impl FnOnce(&mut TieredCache)) {
+        self.enter();
+        verbs(self.rank.cache_mut());
+        self.close();
         for effect in self.rank.take_effects() {
             if let Effect::Start(transfer) = effect {
                 self.board.ended(transfer.operation, PerRank::observe(true)).expect("started");
@@ -150,5 +168,55 @@ fn load_back(cache: &mut TieredCache, key: &[i64]) {
     assert_eq!(cache.load_back(lock, Ints::I64(&freed)).expect("as many slots"), key.len() as u64);
 }
 
-criterion_group!(benches, matching, moving);
+/// A leader with 64 backups under way, one a step, on none of which a copy has ended.
+fn busy() -> Alone {
+    let mut alone = Alone::new(OPERATIONS * PAGES);
+    let length = (PAGES * PAGE) as usize;
+    for seed in 0..u64::from(OPERATIONS) {
+        let (key, slots) = (tokens(seed << 32, length), slots(length));
+        alone.enter();
+        let cache = alone.rank.cache_mut();
+        cache.insert(Ints::I64(&key), Ints::I64(&slots), &namespace(), 0, None).expect("valid input");
+        alone.close();
+        alone.rank.take_effects();
+    }
+    alone.enter();
+    alone.close();
+    assert_eq!(alone.rank.cache().operations().iter().count(), OPERATIONS as usize);
+    alone
+}
+
+/// A leader stamps and applies a frame whose vote says something new about each of 64 operations, or nothing new.
+fn applying(c: &mut Criterion) {
+    let mut group = c.benchmark_group("lead: stamp and apply, 64 live operations");
+    for (name, news) in [("a new vote, nothing new in it", false), ("progress of each", true)] {
+        group.bench_function(name, |b| {
+            let (mut alone, mut progress) = (busy(), 0);
+            b.iter_custom(|rounds| {
+                let mut spent = Duration::ZERO;
+                for _ in 0..rounds {
+                    if progress == u64::from(PAGES * PAGE) {
+                        (alone, progress) = (busy(), 0);
+                    }
+                    if news {
+                        progress += 1;
+                        for k in 0..u64::from(OPERATIONS) {
+                            alone.board.post_progress(Ordinal(k), PerRank::observe(progress)).expect("issued");
+                        }
+                    }
+                    let newest = alone.vote();
+                    let begin = Instant::now();
+                    let frame = alone.rank.lead(&mut alone.board, Some(&newest), PerRank::observe(0), &[]);
+                    spent += begin.elapsed();
+                    frame.expect("alone");
+                    alone.close();
+                }
+                spent
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, matching, moving, applying);
 criterion_main!(benches);
