@@ -168,7 +168,7 @@ pub(crate) fn plan(rng: &mut Rng, topology: Topology, steps: u64, kinds: usize, 
     for &kind in &order[..kinds.min(order.len())] {
         // While a rank stands still, little happens: what matters is what comes after.
         let (times, longest) = match kind {
-            FaultKind::StalledFollower | FaultKind::PausedRank => ((3, 10), 200_000),
+            FaultKind::StalledFollower | FaultKind::PausedRank => ((5, 14), 150_000),
             _ => ((1, 4), 800_000),
         };
         for _ in 0..rng.within(times.0, times.1) {

@@ -219,7 +219,7 @@ fn ambient(rng: &mut Rng) -> Ambient {
         return Ambient::default();
     }
     Ambient {
-        aborts: rng.within(0, 80),
+        aborts: rng.within(10, 120),
         copies: rng.within(0, 60),
         queries: rng.within(0, 60),
         memory: rng.within(0, 30),

@@ -15,7 +15,7 @@ const FREE: u64 = u64::MAX;
 const SETTLED: u64 = 1;
 
 /// The pages that an operation has reserved on this rank, in the order of its tokens.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 #[cfg_attr(test, derive(PartialEq, Eq))]
 struct Held {
     /// The operation's own: those that it was granted, or has reserved if there is no grant yet; and behind them its surplus.
@@ -27,7 +27,7 @@ struct Held {
 }
 
 /// Free list and owner of every page.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 #[cfg_attr(test, derive(PartialEq, Eq))]
 pub(super) struct Pages {
     /// Numbers of the free pages; the last one goes first.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// Where a pool's grants come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backing {
     /// Every page of the capacity has memory behind it from the start (device slots, usually): what is admitted is there
     /// on every rank, so it commits at once, without a vote.
@@ -28,7 +28,7 @@ pub struct Committed<'a> {
 }
 
 /// A pool of host pages on one rank; see the module's notes for the life of a page.
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 #[cfg_attr(test, derive(PartialEq, Eq))]
 pub struct HostPool {
     backing: Backing,

@@ -7,7 +7,7 @@ use crate::ordinal::Ordinal;
 ///
 /// Pages of an operation are counted from 0 in the order in which they were asked for. Beside each action stands the verb of
 /// [`HostPool`](crate::host::HostPool) that carries it out; an operation that takes no pages needs none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Keep exactly the first pages of the reservation, for the first subjects, and return the rest: `commit`.
     ///

@@ -40,7 +40,7 @@ impl Kind {
 }
 
 /// How the pools are backed that operations take pages from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pools {
     /// Host pages: of a backup and of a prefetch.
     pub host: Backing,
@@ -64,7 +64,7 @@ impl Pools {
 }
 
 /// What one part of an operation is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// The caller's own name for it, equal on all ranks: a node's sequence number, a request's number.
     pub id: u64,
@@ -75,7 +75,7 @@ pub struct Subject {
 }
 
 /// A part of an operation, from its start on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Share {
     /// Leading pages.
     pub pages: u32,

@@ -37,7 +37,7 @@ impl Fact {
 }
 
 /// What changes while an operation lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Life {
     pub(super) state: State,
     /// Agreed hit length; what was asked for, until then.
@@ -53,7 +53,7 @@ pub(super) struct Life {
 }
 
 /// One operation, as every rank knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operation {
     ordinal: Ordinal,
     kind: Kind,

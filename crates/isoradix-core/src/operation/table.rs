@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 ///
 /// It reads logical and agreed values only, so it is equal on all ranks at each step; the rank is there for error messages. A
 /// refused call changes nothing. Costs: O(1) an event; a watermark costs what it passes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OperationTable {
     rank: u32,
     /// Its base is the ordinal of the first entry: operations below it are retired on all ranks.

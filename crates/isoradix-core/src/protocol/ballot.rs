@@ -1,6 +1,7 @@
 //! A rank's own ballots: the last ones, by the ordinal of their vote.
 
 use super::layout::{self, Gap};
+use std::hash::{Hash, Hasher};
 
 /// What the ring can say about one of this rank's ballots.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,30 +19,41 @@ pub(super) enum Kept<'a> {
 /// A scheduler that is slow, in a long forward pass, finds a frame with a vote that its own vote thread has left far behind. The ring
 /// is bounded all the same: once a ballot has left it, the oldest one left stands in for it. What the check is for still
 /// holds: this rank *has* whatever is framed, now if not then.
-#[derive(Debug)]
+///
+/// It takes memory as it fills, up to its capacity.
+#[derive(Debug, Clone)]
 pub(super) struct BallotRing {
-    words: Box<[i64]>,
+    words: Vec<i64>,
     width: usize,
+    /// Ballots kept at most.
+    capacity: u32,
     filled: u64,
+}
+
+/// What the ring holds is history: two boards that go on alike may have come here on different ways. So the hash of a board
+/// leaves it out.
+impl Hash for BallotRing {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.width, self.capacity, self.filled).hash(state);
+    }
 }
 
 impl BallotRing {
     pub(super) fn new(width: usize, capacity: u32) -> Self {
-        Self { words: vec![layout::UNKNOWN; width * capacity as usize].into(), width, filled: 0 }
-    }
-
-    fn capacity(&self) -> u64 {
-        (self.words.len() / self.width) as u64
+        Self { words: Vec::new(), width, capacity, filled: 0 }
     }
 
     fn place(&self, vote: u64) -> usize {
-        usize::try_from(vote % self.capacity()).unwrap_or_default() * self.width
+        usize::try_from(vote % u64::from(self.capacity)).unwrap_or_default() * self.width
     }
 
     /// Keeps the next ballot.
     pub(super) fn push(&mut self, ballot: &[i64]) {
         let place = self.place(self.filled);
-        self.words[place..place + self.width].copy_from_slice(ballot);
+        match self.words.get_mut(place..place + self.width) {
+            Some(kept) => kept.copy_from_slice(ballot),
+            None => self.words.extend_from_slice(ballot),
+        }
         self.filled += 1;
     }
 
@@ -55,7 +67,7 @@ impl BallotRing {
         if vote >= self.filled {
             return Kept::Never;
         }
-        let oldest = self.filled.saturating_sub(self.capacity());
+        let oldest = self.filled.saturating_sub(self.capacity.into());
         let place = self.place(vote.max(oldest));
         let ballot = &self.words[place..place + self.width];
         if vote < oldest { Kept::Later(ballot) } else { Kept::Exact(ballot) }

@@ -33,6 +33,7 @@ pub enum Posted {
 ///
 /// The slot of operation `k` is `k % W`. It is free for `k + W` when `k` is retired on every rank, which is when the admission
 /// window lets `k + W` in.
+#[derive(Clone, Hash)]
 pub struct Board {
     rank: u32,
     admission: Window,

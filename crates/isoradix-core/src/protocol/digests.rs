@@ -1,6 +1,7 @@
 //! A rank's own digests by step, and who is to blame when rings of several ranks part.
 
 use super::error::{Divergence, parting};
+use std::hash::{Hash, Hasher};
 
 /// The digest with which a rank entered a step: all its decisions before that step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,24 +12,36 @@ pub struct StepDigest {
     pub digest: u64,
 }
 
-/// Digests of the last steps.
-#[derive(Debug)]
+/// Digests of the last steps. It takes memory as it fills, up to its capacity.
+#[derive(Debug, Clone)]
 pub struct DigestRing {
     entries: Vec<Option<StepDigest>>,
+    capacity: u32,
     newest: u64,
+}
+
+/// What the ring holds is history: two boards that go on alike may have come here on different ways. So the hash of a board
+/// leaves it out.
+impl Hash for DigestRing {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.capacity, self.newest).hash(state);
+    }
 }
 
 impl DigestRing {
     pub(super) fn new(capacity: u32) -> Self {
-        Self { entries: vec![None; capacity as usize], newest: 0 }
+        Self { entries: Vec::new(), capacity, newest: 0 }
     }
 
     fn place(&self, step: u64) -> usize {
-        usize::try_from(step % self.entries.len() as u64).unwrap_or_default()
+        usize::try_from(step % u64::from(self.capacity)).unwrap_or_default()
     }
 
     pub(super) fn record(&mut self, step: u64, digest: u64) {
         let place = self.place(step);
+        if place >= self.entries.len() {
+            self.entries.resize(place + 1, None);
+        }
         self.entries[place] = Some(StepDigest { step, digest });
         self.newest = self.newest.max(step);
     }
@@ -36,13 +49,14 @@ impl DigestRing {
     /// The digest with which this rank entered the step, while the ring holds it.
     #[must_use]
     pub fn get(&self, step: u64) -> Option<u64> {
-        self.entries[self.place(step)].filter(|entry| entry.step == step).map(|entry| entry.digest)
+        let entry = self.entries.get(self.place(step)).copied().flatten()?;
+        (entry.step == step).then_some(entry.digest)
     }
 
     /// All that the ring holds, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<StepDigest> {
-        let (newer, older) = self.entries.split_at(self.place(self.newest) + 1);
+        let (newer, older) = self.entries.split_at(self.entries.len().min(self.place(self.newest) + 1));
         older.iter().chain(newer).copied().flatten().collect()
     }
 

@@ -9,7 +9,7 @@ use super::layout::{self, Gap};
 use super::reduced::Reduced;
 
 /// A follower's side of the frames: `check`, once a step, in the order in which they were stamped.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub struct Follower {
     member: Member,
     next_step: u64,

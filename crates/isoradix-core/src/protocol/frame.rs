@@ -49,7 +49,7 @@ const CHECKSUM: std::ops::Range<usize> = 56..64;
 const NO_VOTE: u64 = u64::MAX;
 
 /// Who takes part: a rank of one consensus domain in one epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Member {
     /// Ranks of one domain hold isomorphic state.
     pub domain: u32,

@@ -9,7 +9,7 @@ use super::run_ahead::RunAhead;
 use crate::provenance::PerRank;
 
 /// The leader's side of the frames: `stamp`, send, `apply`, once a step, before any early return, idle or busy.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub struct Leader {
     member: Member,
     next_step: u64,

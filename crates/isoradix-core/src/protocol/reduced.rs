@@ -8,7 +8,7 @@ use std::sync::Arc;
 ///
 /// The same numbers reach every rank, but at moments that physics chose. Only [`AppliedFrame`](super::AppliedFrame) hands them
 /// out, at a step that all ranks share. A clone shares the words: vote thread, frame and rank look at one copy.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Reduced {
     words: Arc<[i64]>,
 }

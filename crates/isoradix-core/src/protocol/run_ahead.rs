@@ -28,7 +28,7 @@ impl fmt::Display for Backpressure {
 /// Frames in flight on each edge from one rank, bounded by the pipeline's depth plus one.
 ///
 /// The leader has one in its [`Leader`](super::Leader); a follower that relays frames down its lane keeps one of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub struct RunAhead {
     limit: u32,
     in_flight: Vec<u32>,

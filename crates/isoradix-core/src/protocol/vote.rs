@@ -7,7 +7,7 @@ use super::reduced::Reduced;
 use super::window::Window;
 
 /// How long the vote thread waits between votes, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pacing {
     /// While some operation that is issued everywhere is not retired everywhere.
     pub busy_ms: u32,
@@ -39,7 +39,7 @@ pub enum Pace {
 ///
 /// What a ballot asks about (ordinal, base, the step compared) and when it is due are functions of the previous reduced vector alone.
 /// So all ranks vote equally often and about the same things, whatever their schedulers do meanwhile.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub struct VoteMachine {
     rank: u32,
     epoch: u64,

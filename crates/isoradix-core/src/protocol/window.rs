@@ -9,7 +9,7 @@ use crate::ordinal::Ordinal;
 /// Two windows of one width are in use. A *vote's* base is `retired` of the vote before it. The *admission* base is `retired` of
 /// the vote in the last applied frame. A frame follows its vote, so the second never passes the first: whatever may be issued
 /// has a slot in the next ballot of every rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
     base: u64,
     width: u32,

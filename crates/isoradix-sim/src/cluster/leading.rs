@@ -6,7 +6,7 @@ use crate::queue::Micros;
 use crate::request::What;
 use crate::rng::{self, Purpose, roll};
 use isoradix_core::Ordinal;
-use isoradix_core::operation::{Kind, State};
+use isoradix_core::operation::{Kind, Operation, State};
 use isoradix_core::protocol::Control;
 use std::collections::BTreeMap;
 
@@ -78,6 +78,7 @@ impl Cluster<'_> {
         }
         self.leading.seen.retain(|operation, _| live.iter().any(|(_, live)| live == operation));
         controls.extend(self.meddled(step));
+        controls.extend(self.meddled_load(step));
         if self.leading.stops {
             controls.push(Control::Stop);
         }
@@ -89,10 +90,9 @@ impl Cluster<'_> {
     fn meddled(&self, step: u64) -> Option<Control> {
         let word = self.meddles(step, 1)?;
         let mut operations: Vec<_> = self.stations[0].core.cache().operations().iter().collect();
-        match rng::below(rng::mix(word, 2), 4) {
+        match rng::below(rng::mix(word, 2), 3) {
             0 => drop(operations.drain(..operations.len().saturating_sub(2))),
             1 => operations.retain(|operation| matches!(operation.state(), State::Committed | State::Copying)),
-            2 => operations.retain(|operation| operation.kind() == Kind::LoadBack),
             _ => {}
         }
         let operation = pick(&operations, rng::mix(word, 3))?;
@@ -102,6 +102,15 @@ impl Cluster<'_> {
             1 => Control::Abort(ordinal),
             _ => Control::Terminate(ordinal),
         })
+    }
+
+    /// A load-back that is open when a frame is stamped is rare, and promises its tokens whatever the leader decides.
+    fn meddled_load(&self, step: u64) -> Option<Control> {
+        let operations = self.stations[0].core.cache().operations().iter();
+        let open = |operation: &&Operation| operation.kind() == Kind::LoadBack && !operation.state().is_terminal();
+        let load = operations.filter(open).last()?.ordinal();
+        let word = (2..8).find_map(|again| self.meddles(step, again))?;
+        Some(if word.is_multiple_of(2) { Control::TimeOut(load) } else { Control::Abort(load) })
     }
 
     /// After each of the leader's steps: once requests have dried up and everything is at rest, the next frame is the last.
