@@ -1,7 +1,7 @@
 //! Arguments in, text out.
 
 use clap::Parser;
-use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, shrink};
+use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, exhaustive, shrink};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,6 +15,7 @@ use std::time::Instant;
     after_help = "Examples:\n  \
         isoradix-sim --seeds 1000 --ranks tp2,pp2\n  \
         isoradix-sim --seeds 2000 --ranks tp2,pp2,tp2xpp2,pp8 --table --progress\n  \
+        isoradix-sim --exhaustive --progress\n  \
         isoradix-sim --seed 17 --ranks pp8 --steps 800 --faults 5\n\n\
         A run is a function of its arguments: a failing one prints the command that repeats it, and the smallest\n\
         schedule that still fails.\n\n\
@@ -81,6 +82,9 @@ pub(crate) struct Arguments {
     /// Print what the leader's rank did; of one seed.
     #[arg(long, requires = "seed")]
     trace: bool,
+    /// Instead of seeds, every interleaving of small scopes: minutes.
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "from", "table"])]
+    exhaustive: bool,
     /// Do not look for a smaller schedule that fails.
     #[arg(long)]
     no_shrink: bool,
@@ -158,8 +162,54 @@ impl Arguments {
     }
 }
 
+/// Every interleaving of every scope.
+fn explore(arguments: &Arguments) -> ExitCode {
+    let begun = Instant::now();
+    let (mut states, mut transitions) = (0, 0);
+    for scope in exhaustive::scopes() {
+        let scope_begun = Instant::now();
+        let outcome = exhaustive::run(scope, |progress| {
+            if arguments.progress {
+                eprint!("\r{:<24} {:>10} states", scope.name, progress.states);
+                let _ = std::io::stderr().flush();
+            }
+        });
+        if arguments.progress {
+            eprint!("\r{:60}\r", "");
+        }
+        let millis = scope_begun.elapsed().as_millis();
+        if arguments.json {
+            println!(
+                "{{\"scope\":\"{}\",\"states\":{},\"transitions\":{},\"depth\":{},\"leaves\":{},\"millis\":{millis},\"clean\":{}}}",
+                scope.name,
+                outcome.states,
+                outcome.transitions,
+                outcome.depth,
+                outcome.leaves,
+                outcome.violation.is_none(),
+            );
+        } else {
+            println!("{:<24} {outcome} {:>6}.{:03} s", scope.name, millis / 1000, millis % 1000);
+        }
+        if let Some(violation) = outcome.violation {
+            println!("\n{violation}\nagain:\n  cargo run --release -p isoradix-sim -- --exhaustive");
+            return ExitCode::FAILURE;
+        }
+        states += outcome.states;
+        transitions += outcome.transitions;
+    }
+    if !arguments.json {
+        let (scopes, seconds) = (exhaustive::scopes().len(), begun.elapsed().as_secs());
+        println!("{scopes} scopes, {states} states, {transitions} transitions, {seconds} s, no violation");
+    }
+    ExitCode::SUCCESS
+}
+
 /// Runs what was asked for; the exit code says whether it was clean.
 pub(crate) fn main(arguments: &Arguments) -> ExitCode {
+    if arguments.exhaustive {
+        return explore(arguments);
+    }
     let batch = arguments.batch();
     let runs = (batch.seeds.end - batch.seeds.start) * batch.topologies.len() as u64;
     let begun = Instant::now();

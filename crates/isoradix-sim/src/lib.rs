@@ -17,13 +17,14 @@
 //!
 //! Files, each importing only from those before it: `rng`, `queue`, `topology`, `violation`; `fault`, `request`, `scenario` (what a
 //! seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`; `cluster` (the run); `shrink`,
-//! `batch`, `report`.
+//! `batch`, `report`. Beside all that, `exhaustive`: every interleaving of small scopes.
 
 mod batch;
 mod check;
 mod cluster;
 mod coverage;
 mod defect;
+pub mod exhaustive;
 mod fault;
 pub mod naive;
 mod queue;
