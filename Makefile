@@ -8,6 +8,8 @@ TRACE ?=
 WORKLOAD ?= chat
 REQUESTS ?= 10000
 SEED ?= 1
+SEEDS ?= 100
+RANKS ?= tp2,pp2,tp2xpp2,pp8
 PAGE_SIZE ?= 64
 CAPACITY ?= $(if $(TRACE),4M,500k)
 REPORT ?= out/demo.html
@@ -20,7 +22,7 @@ RUST_SOURCES := $(shell find crates -path '*/target' -prune -o \( -name '*.rs' -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-peers lint format wheel bench bench-peers plot fuzz clean
+.PHONY: help demo test test-rust test-python test-peers simulate explore lint format wheel bench bench-peers plot fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +76,14 @@ bench-peers: $(STAMPS)/extension ## isoradix and SGLang's caches in one run, wri
 
 plot: $(STAMPS)/extension ## the picture in README.md, from the last make bench-peers
 	$(BIN)/python -m benches.plot
+
+simulate: ## many ranks in virtual time under faults: SEEDS=100 on RANKS=tp2,pp2,tp2xpp2,pp8
+	@tools/setup.sh rust $(VENV)
+	cargo run --release --package isoradix-sim -- --seeds $(SEEDS) --ranks $(RANKS) --progress
+
+explore: ## every interleaving of small scopes of two and three ranks (minutes)
+	@tools/setup.sh rust $(VENV)
+	cargo run --release --package isoradix-sim -- --exhaustive --progress
 
 fuzz: ## a minute of random operation sequences
 	@tools/setup.sh rust $(VENV)
