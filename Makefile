@@ -51,6 +51,7 @@ test-peers: $(STAMPS)/extension ## the same decisions as SGLang's own caches (in
 lint: $(STAMPS)/extension $(STAMPS)/lint ## formatting, clippy, ruff, mypy and the stubs against the module
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --package isoradix-core --package isoradix-sim --all-targets --features isoradix-sim/planted-defects -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
