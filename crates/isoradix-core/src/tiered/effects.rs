@@ -34,7 +34,7 @@ pub struct StoredRun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Ask external storage how much of a run it has, as a leading part; the answer goes to
-    /// [`Rank::found`](crate::Rank::found).
+    /// [`Rank::found`](crate::Rank::found). Always answer, with 0 if the question fails: the other ranks wait for this one's number.
     Query {
         /// The prefetch.
         operation: Ordinal,

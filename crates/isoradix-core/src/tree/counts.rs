@@ -57,6 +57,36 @@ impl PageCounts {
         }
     }
 
+    /// A node is locked or pinned that was neither.
+    #[inline]
+    pub(crate) fn held(&mut self, node: &Node) {
+        if node.residency.on_device() {
+            self.held += u64::from(node.pages);
+            self.clean -= if node.residency.on_host() { u64::from(node.pages) } else { 0 };
+        }
+    }
+
+    /// A node is neither locked nor pinned any more.
+    #[inline]
+    pub(crate) fn unheld(&mut self, node: &Node) {
+        if node.residency.on_device() {
+            self.held -= u64::from(node.pages);
+            self.clean += if node.residency.on_host() { u64::from(node.pages) } else { 0 };
+        }
+    }
+
+    /// A node is pinned that was not.
+    #[inline]
+    pub(crate) fn pinned(&mut self, node: &Node) {
+        self.pinned += if node.residency.on_device() { u64::from(node.pages) } else { 0 };
+    }
+
+    /// A node is not pinned any more.
+    #[inline]
+    pub(crate) fn unpinned(&mut self, node: &Node) {
+        self.pinned -= if node.residency.on_device() { u64::from(node.pages) } else { 0 };
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, other: Self) {
         self.device += other.device;

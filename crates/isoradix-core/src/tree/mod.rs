@@ -246,12 +246,15 @@ impl Tree {
         let (mut at, mut newly_held) = (id, 0);
         while !self.nodes[at].is_root() {
             let node = &mut self.nodes[at];
-            let before = PageCounts::of(node);
-            newly_held += if node.is_held() { 0 } else { u64::from(node.pages) };
+            let (free, unpinned) = (!node.is_held(), node.pin_ref == 0);
             *node.holds(hold) += 1;
-            newly_held -= if node.is_held() { 0 } else { u64::from(node.pages) };
-            self.counts.subtract(before);
-            self.counts.add(PageCounts::of(node));
+            if free && node.is_held() {
+                newly_held += u64::from(node.pages);
+                self.counts.held(node);
+            }
+            if unpinned && node.pin_ref > 0 {
+                self.counts.pinned(node);
+            }
             at = node.parent;
         }
         self.namespaces[self.nodes[id].namespace].held_pages += newly_held;
@@ -262,14 +265,16 @@ impl Tree {
         let (mut at, mut no_more_held) = (id, 0);
         while !self.nodes[at].is_root() {
             let node = &mut self.nodes[at];
-            let (before, was_held) = (PageCounts::of(node), node.is_held());
+            let (held, pinned) = (node.is_held(), node.pin_ref > 0);
             *node.holds(hold) -= 1;
-            if was_held && !node.is_held() {
+            if held && !node.is_held() {
                 no_more_held += u64::from(node.pages);
+                self.counts.unheld(node);
                 freed(node, at);
             }
-            self.counts.subtract(before);
-            self.counts.add(PageCounts::of(node));
+            if pinned && node.pin_ref == 0 {
+                self.counts.unpinned(node);
+            }
             at = node.parent;
         }
         self.namespaces[self.nodes[id].namespace].held_pages -= no_more_held;

@@ -8,11 +8,6 @@ use isoradix_core::Ordinal;
 use isoradix_core::operation::{Action, OperationError, State};
 use isoradix_core::protocol::{AppliedFrame, Told};
 
-/// Whether a commit holds a short grant's surplus pages back until this rank's copy is off them.
-///
-/// `false`: the copy is taken to leave them at the commit. `true`: it may touch all that it began with until it is off.
-pub(super) const SURPLUS_IS_HELD: bool = false;
-
 /// What came of a frame.
 pub(super) struct Applied {
     /// What was done; of what operation the failure ends the server.
@@ -75,13 +70,10 @@ impl Rank {
 
     fn commit(&mut self, k: Ordinal, granted: Agreed<u32>) -> Result<(), Broken> {
         let kind = self.copy_ref(k).kind;
-        let kept = self.pool(kind).commit(k, granted).map(|committed| committed.pages.len());
-        let kept = kept.map_err(|error| self.broken(error))?;
-        let copy = self.copy(k);
-        copy.committed = Some(granted.get());
-        if !SURPLUS_IS_HELD {
-            copy.touches.truncate(kept);
-        }
+        let committed = self.pool(kind).commit(k, granted).map(|_| ());
+        committed.map_err(|error| self.broken(error))?;
+        // The copy may go on touching all that it began with: what is surplus stays with the operation.
+        self.copy(k).committed = Some(granted.get());
         Ok(())
     }
 

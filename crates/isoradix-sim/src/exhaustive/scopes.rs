@@ -47,6 +47,7 @@ const SCOPES: &[Scope] = &[
         finds: &[1, 2],
         find_first: false,
         faults: &[0, 1],
+        decisions: 0,
         frames: 4,
         ..ONE
     },
