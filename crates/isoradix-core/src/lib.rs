@@ -7,11 +7,11 @@
 //! Start at [`PrefixCache`] for one rank and one tier, at [`Rank`] for many ranks and two. Layers, each importing only from those
 //! before it:
 //!
-//! 1. `limits`, `hash`, `ints`, `clock`, `namespace`, `sha256`: values
+//! 1. `error`, `limits`, `hash`, `ints`, `clock`, `namespace`, `sha256`: values; `defects`: mistakes that tests ask for
 //! 2. `residency`, `node`, `edges`, `extent`, `runs`: storage
 //! 3. `tree`: structure, sizes, invariants
 //! 4. `order`: which node is evicted next
-//! 5. `holds`, `evidence`, `events`, `pool`: receipts, records, KV events, device slots
+//! 5. `holds`, `evidence`, `events`, `pool`, `accounting`: receipts, records, KV events, device slots
 //! 6. `cache`: the verbs
 //! 7. `provenance`, `ordinal`: which values may decide
 //! 8. `host`: the two-phase allocator of host pages

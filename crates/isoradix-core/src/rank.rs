@@ -10,7 +10,9 @@
 //! scheduler's thread calls what is in here; I/O threads post to the board, and nothing else.
 
 use crate::ordinal::Ordinal;
-use crate::protocol::{Board, Control, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member, Reduced, RunAhead};
+use crate::protocol::{
+    AppliedFrame, Board, Control, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member, ProtocolError, Reduced, RunAhead,
+};
 use crate::provenance::PerRank;
 use crate::tiered::{Effect, StepError, TieredCache};
 
@@ -28,19 +30,21 @@ pub struct Rank {
     cache: TieredCache,
     /// The step that was entered and is not closed.
     open: Option<u64>,
+    /// A frame could be applied only in part.
+    broken: bool,
 }
 
 impl Rank {
     /// The rank that stamps the frames, before it stamps `first_step`.
     #[must_use]
     pub fn leader(member: Member, first_step: u64, ahead: RunAhead, cache: TieredCache) -> Self {
-        Self { seat: Seat::Leader(Leader::new(member, first_step, ahead)), cache, open: None }
+        Self { seat: Seat::Leader(Leader::new(member, first_step, ahead)), cache, open: None, broken: false }
     }
 
     /// Any other rank, before it applies `first_step`.
     #[must_use]
     pub fn follower(member: Member, first_step: u64, cache: TieredCache) -> Self {
-        Self { seat: Seat::Follower(Follower::new(member, first_step)), cache, open: None }
+        Self { seat: Seat::Follower(Follower::new(member, first_step)), cache, open: None, broken: false }
     }
 
     /// The leader enters its next step: stamps a frame, applies it, and gives it to be sent on.
@@ -49,7 +53,8 @@ impl Rank {
     /// deadline has passed are ended beside what `controls` decide.
     ///
     /// # Errors
-    /// Backpressure, with nothing changed; a follower's seat; fatally, what [`TieredCache`] finds in the frame.
+    /// With nothing changed: backpressure, too many controls, a stop frame before this, a step that is not closed, a follower's
+    /// seat. Fatally, what [`TieredCache`] finds in the frame.
     pub fn lead(
         &mut self,
         board: &mut Board,
@@ -57,22 +62,24 @@ impl Rank {
         now: PerRank<u64>,
         controls: &[Control],
     ) -> Result<Frame, StepError> {
+        self.may_enter("lead", board)?;
         let digest = self.digest();
         let room = FRAME_CONTROLS_MAX.saturating_sub(controls.len());
         let late: Vec<Control> = self.cache.overdue().into_iter().map(Control::TimeOut).take(room).collect();
         let leader = self.leader_seat()?;
         let frame = leader.stamp(newest, now, digest, &[controls, &late].concat())?;
         let applied = leader.apply(frame.clone(), board)?;
-        self.open = Some(applied.step());
-        self.cache.apply(&applied, board)?;
+        self.apply(&applied, board)?;
         Ok(frame)
     }
 
     /// A follower enters its next step: checks a frame and applies it.
     ///
     /// # Errors
-    /// If this rank and the leader have parted; then nothing was applied. Fatally, what [`TieredCache`] finds in the frame.
+    /// With nothing changed: a step that is not closed, a leader's seat. Fatally: this rank and the leader have parted, and nothing
+    /// was applied; or what [`TieredCache`] finds in the frame.
     pub fn follow(&mut self, board: &mut Board, frame: Frame) -> Result<(), StepError> {
+        self.may_enter("follow", board)?;
         let digest = self.digest();
         #[cfg(feature = "planted-defects")]
         let frame = self.cache.planted_frame(frame, board);
@@ -80,8 +87,7 @@ impl Rank {
             return Err(out_of_order("follow", "this rank leads"));
         };
         let applied = follower.check(frame, digest, board)?;
-        self.open = Some(applied.step());
-        self.cache.apply(&applied, board)
+        self.apply(&applied, board)
     }
 
     /// Issues what the step wished for. Once a step, on every rank at the same point of its scheduler: before the forward pass
@@ -176,6 +182,22 @@ impl Rank {
         }
     }
 
+    fn apply(&mut self, applied: &AppliedFrame, board: &mut Board) -> Result<(), StepError> {
+        self.open = Some(applied.step());
+        self.cache.apply(applied, board).inspect_err(|_| self.broken = true)
+    }
+
+    fn may_enter(&self, call: &'static str, board: &Board) -> Result<(), StepError> {
+        let hint = "make board and cache with one window";
+        let (width, of_cache) = (board.admission().width().into(), self.cache.operations().window().into());
+        ProtocolError::in_range("the board's window", width, of_cache, of_cache, hint)?;
+        match (self.broken, self.open) {
+            (true, _) => Err(out_of_order(call, "an earlier frame could not be applied: this rank is at its end")),
+            (_, Some(_)) => Err(out_of_order(call, "the step before is not closed")),
+            (false, None) => Ok(()),
+        }
+    }
+
     fn leader_seat(&mut self) -> Result<&mut Leader, StepError> {
         match &mut self.seat {
             Seat::Leader(leader) => Ok(leader),
@@ -185,5 +207,5 @@ impl Rank {
 }
 
 fn out_of_order(call: &'static str, why: &'static str) -> StepError {
-    crate::protocol::ProtocolError::OutOfOrder { call, why }.into()
+    ProtocolError::OutOfOrder { call, why }.into()
 }

@@ -26,9 +26,9 @@ pub struct Match {
 /// What [`PrefixCache::insert`](super::PrefixCache::insert) did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insert {
-    /// Units that were cached before; the caller still owns the slots it gave for them.
+    /// Units that were on the device before; the caller still owns the slots it gave for them.
     pub prefix_len: u64,
-    /// Units that are cached now and were not before.
+    /// Units that are on the device now and were not before.
     pub new_tokens: u64,
     /// The node at the end of the key.
     pub node: NodeHandle,

@@ -406,11 +406,11 @@ impl PrefixCache {
     /// Attaches a stored run as a new leaf.
     fn grow(&mut self, parent: Option<NodeId>, place: Place<'_>, run: Run) -> NodeId {
         let node = self.tree.attach(parent, place, run, Residency::DEVICE);
-        self.planted(node)
+        self.attached(node)
     }
 
     /// A leaf was attached.
-    fn planted(&mut self, node: NodeId) -> NodeId {
+    fn attached(&mut self, node: NodeId) -> NodeId {
         self.tree.nodes[node].created = self.clock.tick();
         self.order.changed(&self.tree, self.tree.nodes[node].parent);
         if let Some(events) = &mut self.events {

@@ -182,7 +182,7 @@ impl PrefixCache {
         self.record(Record::new(RecordKind::Backed, sequence, units, 0, content));
     }
 
-    /// The last `pages` pages of a path are to come to host, or are not any more. One that is gone is no matter.
+    /// A segment is to come to host, or is not any more. One that is gone is no matter.
     pub(crate) fn mark_pending(&mut self, segment: Segment, pending: bool) {
         for at in self.nodes_of(segment) {
             let residency = self.tree.nodes[at].residency;
@@ -192,7 +192,7 @@ impl PrefixCache {
         }
     }
 
-    /// The last `pages` pages of a path are in external storage. One that is gone is no matter.
+    /// A segment is in external storage. One that is gone is no matter.
     pub(crate) fn mark_stored(&mut self, segment: Segment) {
         for at in self.nodes_of(segment) {
             let node = &self.tree.nodes[at];
@@ -288,7 +288,7 @@ impl PrefixCache {
         let place = Place { namespace, first_token: units.first_token };
         let node = self.tree.attach(parent, place, run, Residency::STORED);
         self.tree.set_host_pages(node, &pages[covered - above..]);
-        self.planted(node);
+        self.attached(node);
         self.raise_path(node, i64::MIN, u32::MAX);
         self.record_on_host(node);
         (count(covered - above), count(pages.len()))

@@ -56,7 +56,8 @@ pub enum RecordKind {
     HostLock = 15,
     /// `node` given back.
     HostUnlock = 16,
-    /// An operation began: `node` the first subject's, `a` its ordinal, `b` pages, `content` kind and subjects.
+    /// An operation began: `node` the first subject's, of a prefetch its ticket, `a` its ordinal, `b` pages, `content` kind and
+    /// subjects.
     Issue = 17,
     /// An operation was not begun, or not all of it: `a` pages, `content` kind.
     Decline = 18,

@@ -22,7 +22,6 @@ pub fn capacity_tokens(bytes: u64, bytes_per_token: u64, page_size: u32) -> Resu
 mod tests {
     use super::*;
 
-    /// Row 18 of the cases.
     #[test]
     fn the_stage_with_the_larger_tokens_sets_the_capacity_of_all() {
         let stages = [12_464, 13_120].map(|bytes_per_token| capacity_tokens(100_000_000_000, bytes_per_token, 64));

@@ -227,8 +227,8 @@ impl HostPool {
         PerRank::observe(self.pages.backable())
     }
 
-    /// A grant came back short: the capacity is at most the MIN of `backable` that came with it, so that the pool evicts
-    /// instead of asking for what is not there.
+    /// At every vote: the capacity is at most the MIN of `backable`, so that the pool evicts instead of asking for what is not
+    /// there.
     pub fn lower(&mut self, backable: Agreed<u32>) {
         self.ledger.lower(backable);
     }
@@ -282,6 +282,11 @@ impl HostPool {
         self.ledger.settle(k, keep);
         self.pages.settle(k, keep);
         self.pages.give_back(k);
+    }
+
+    /// Whether this rank has reserved for the operation. Physical.
+    pub(crate) fn has_reserved(&self, k: Ordinal) -> bool {
+        self.pages.reserved(k).is_some()
     }
 
     /// All pages that are the tree's on this rank, for checks. Physical.

@@ -393,7 +393,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    pub(super) fn in_range(what: &'static str, value: u64, min: u64, max: u64, hint: &'static str) -> Result<(), Self> {
+    pub(crate) fn in_range(what: &'static str, value: u64, min: u64, max: u64, hint: &'static str) -> Result<(), Self> {
         if (min..=max).contains(&value) { Ok(()) } else { Err(Self::OutOfRange { what, value, min, max, hint }) }
     }
 

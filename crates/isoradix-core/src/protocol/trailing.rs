@@ -193,7 +193,7 @@ mod tests {
         let run = |pages: &[bool]| leading_run(64, pages.iter().copied()).into_ballot();
         assert_eq!(run(&[true, true, false, true]), 128);
         assert_eq!(run(&[]), 0);
-        // Row 2 of the regression inputs: pages 0 and 1 of 128 are absent.
+        // Pages 0 and 1 of 128 are absent.
         assert_eq!(leading_run(64, (0..128).map(|page| page >= 2)).into_ballot(), 0);
     }
 

@@ -97,7 +97,8 @@ impl VoteMachine {
     /// Writes this rank's next ballot to `out`, and keeps it on the board.
     ///
     /// # Errors
-    /// If the vote before is not completed, all ranks have left, or `out` has another length than [`VoteMachine::words`].
+    /// If the vote before is not completed, all ranks have left, or `out`, or a ballot of the board, has another length than
+    /// [`VoteMachine::words`].
     /// [`Divergence::Backwards`], naming this rank, if a number that only grows went back; `out` then holds the ballot all the
     /// same, and the vote is in flight: the other ranks wait for it.
     pub fn fill(&mut self, board: &mut Board, out: &mut [i64]) -> Result<(), ProtocolError> {
@@ -108,6 +109,8 @@ impl VoteMachine {
             return Err(ProtocolError::OutOfOrder { call: "fill", why: "every rank has stopped" });
         }
         ProtocolError::same_length("ballot", out.len(), self.own.len())?;
+        let of_board = layout::ballot_words(board.admission().width());
+        ProtocolError::same_length("the board's ballot", of_board, self.own.len())?;
         board.fill(&self.heading(), out);
         board.ballots.push(out);
         let back = self.seen.as_ref().and_then(|_| layout::first_backward(&self.own, out));

@@ -39,12 +39,13 @@ pub struct Tiers {
     pub prefetch_min: u64,
     /// Whether what comes to host is written on to external storage.
     pub storage: bool,
-    /// Operations that may be open at a time: the width of the ballots' window.
+    /// Operations that may be open at a time: the width of the ballots' window, 1 to [`WINDOW_MAX`](crate::protocol::WINDOW_MAX).
     pub window: u32,
     /// When a prefetch is given up; never, if there is none.
     pub patience: Option<PrefetchPatience>,
 }
 
+/// The lengths and times that `SGLang`'s hierarchical cache has by default (version 0.5.23).
 impl Default for Tiers {
     fn default() -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! Why a step of a rank failed. All of these are fatal: the ranks have parted, or a load-back failed.
+//! Why a call of a rank failed. Backpressure, a call out of order and a fixed pool change nothing; anything else is fatal: the
+//! ranks have parted, or a load-back failed.
 
 use crate::error::Error;
 use crate::host::HostError;
@@ -6,7 +7,7 @@ use crate::operation::OperationError;
 use crate::protocol::{Divergence, ProtocolError};
 use std::fmt;
 
-/// Why a step failed.
+/// Why a call of a rank failed; see [`StepError::is_fatal`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StepError {
@@ -18,6 +19,18 @@ pub enum StepError {
     Host(HostError),
     /// The cache refused what the step asks of it.
     Cache(Error),
+}
+
+impl StepError {
+    /// Whether the rank must not go on. Otherwise nothing has changed, and the call may come again.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            Self::Protocol(error) => matches!(error, ProtocolError::Divergence(_)),
+            Self::Host(error) => !matches!(error, HostError::Fixed { .. }),
+            Self::Operation(_) | Self::Cache(_) => true,
+        }
+    }
 }
 
 impl fmt::Display for StepError {

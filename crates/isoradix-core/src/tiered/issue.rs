@@ -1,4 +1,4 @@
-//! Closing a step: the wishes of one kind become one operation, equal on all ranks.
+//! Closing a step: the wishes of one kind become one operation, equal on all ranks; each prefetch is one by itself.
 
 use super::TieredCache;
 use super::config::Writing;
@@ -8,6 +8,7 @@ use super::jobs::{Fetch, Job, Work};
 use crate::cache::{Chosen, Segment};
 use crate::evidence::RecordKind;
 use crate::hash;
+use crate::host::Stage;
 use crate::operation::{Kind, Subject};
 use crate::ordinal::Ordinal;
 use crate::protocol::Board;
@@ -245,7 +246,8 @@ impl TieredCache {
         let (pages, to_reserve) = pages.fork();
         let page = PerRank::observe(self.cache.page_size());
         board.post_hit(k, pages.zip(page).map(|(pages, page)| u64::from(pages) * u64::from(page)))?;
-        if self.host.ledger().stage(k) != Some(crate::host::Stage::Asked) {
+        // A second answer is as late as one after the end.
+        if self.host.ledger().stage(k) != Some(Stage::Asked) || self.host.has_reserved(k) {
             return Ok(());
         }
         let reserved = self.host.reserve_up_to(k, to_reserve)?;

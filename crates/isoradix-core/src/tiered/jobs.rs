@@ -43,7 +43,7 @@ pub(super) struct Job {
     pub(super) void: bool,
     /// Its namespace was removed: what it brings is not wanted any more.
     pub(super) unwanted: bool,
-    /// Pages of what was delivered that the tree has no use for: from the front, and up to the end.
+    /// Of the pages delivered, those that the tree took: from the first to before the second. The others go back.
     pub(super) used: Option<(u32, u32)>,
 }
 
@@ -51,13 +51,11 @@ impl Job {
     pub(super) fn new(work: Work) -> Self {
         Self { work, void: false, unwanted: false, used: None }
     }
-}
 
-/// All open operations.
-pub(super) type Jobs = BTreeMap<Ordinal, Job>;
-
-impl Job {
     pub(super) fn is_backup(&self) -> bool {
         matches!(self.work, Work::Backup(_))
     }
 }
+
+/// All open operations.
+pub(super) type Jobs = BTreeMap<Ordinal, Job>;

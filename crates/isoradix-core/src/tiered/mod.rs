@@ -1,7 +1,7 @@
 //! The cache over two tiers: tree, host pages and operations as one deterministic machine.
 //!
 //! Verbs change the tree at once and wish for copies; closing a step turns the wishes of one kind into one
-//! operation; applied frames move the operations, and their actions change tree and host pool. All of it is logical: what a
+//! operation (each prefetch is one by itself); applied frames move the operations, and their actions change tree and host pool. All of it is logical: what a
 //! verb answers, and what a close issues, is a function of the calls and of the frames applied, on every rank alike. The
 //! physical side, which slots and pages a copy touches, leaves as [`Effect`]s and decides nothing.
 //!
@@ -16,7 +16,7 @@
 //! then the pool. A reset hands what open operations touch to *limbo*, until they have ended.
 //!
 //! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`; `jobs`, `wishes`, `limbo`;
-//! `loading`, `issue`, `apply`, `reset`, `look`.
+//! `loading`, `issue`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
 
 mod answers;
 mod apply;
@@ -47,6 +47,7 @@ use crate::ints::Ints;
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::{OperationTable, Pools};
+use crate::protocol::WINDOW_MAX;
 use crate::provenance::Agreed;
 use jobs::Jobs;
 use limbo::Limbo;
@@ -76,17 +77,17 @@ impl TieredCache {
     /// # Errors
     /// A configuration out of range.
     pub fn new(rank: u32, config: Config, tiers: Tiers, host: HostPool) -> Result<Self, Error> {
-        let out_of_range =
-            |what, value, hint| Error::OutOfRange { what, value, min: 1, max: i128::from(u32::MAX), index: None, hint };
         if tiers.writing == (Writing::Through { hits: 0 }) {
-            return Err(out_of_range("write-through hits", 0, "1 writes everything through, 2 what is used again"));
+            let hint = "1 writes everything through, 2 what is used again";
+            return Err(out_of_range("write-through hits", 0, u32::MAX, hint));
         }
         let cache = match tiers.writing {
             Writing::Through { .. } => PrefixCache::new(config)?,
             Writing::Back { .. } => PrefixCache::clean_first(config)?,
         };
+        let hint = "64 operations are enough for a few steps of latency";
         let operations = OperationTable::new(rank, tiers.window, Pools::USUAL)
-            .map_err(|_| out_of_range("window", tiers.window.into(), "64 operations are enough for most"))?;
+            .map_err(|_| out_of_range("window", tiers.window, WINDOW_MAX, hint))?;
         Ok(Self {
             tiers,
             cache,
@@ -207,4 +208,8 @@ impl TieredCache {
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
+}
+
+fn out_of_range(what: &'static str, value: u32, max: u32, hint: &'static str) -> Error {
+    Error::OutOfRange { what, value: value.into(), min: 1, max: max.into(), index: None, hint }
 }

@@ -1,4 +1,4 @@
-//! What a step wishes for until it is closed: then all wishes of one kind become one operation.
+//! What a step wishes for until it is closed: then all wishes of one kind become one operation, and each prefetch one.
 
 use super::jobs::Fetch;
 use crate::cache::Segment;

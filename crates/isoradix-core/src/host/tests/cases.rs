@@ -1,4 +1,4 @@
-//! Regression inputs from `CASES.md` at this level. Row 18 is with `capacity_tokens`.
+//! Inputs on which caches have gone wrong, with the values that are right.
 
 use super::*;
 use crate::host::Declined;
@@ -28,7 +28,7 @@ fn release_everywhere(ranks: &mut [HostPool], k: u64) {
     }
 }
 
-/// Row 5.
+/// Nothing to release, nothing happens.
 #[test]
 fn releasing_no_pages_does_nothing() {
     let mut pool = voting(4, 4);
@@ -38,7 +38,7 @@ fn releasing_no_pages_does_nothing() {
     assert!(pool == before);
 }
 
-/// Row 10: aborted while they wait for their grant, while they copy, and before this rank has reserved.
+/// Aborted while they wait for their grant, while they copy, and before this rank has reserved.
 #[test]
 fn aborted_prefetches_occupy_nothing() {
     let mut pool = voting(100, 100);
@@ -60,7 +60,7 @@ fn aborted_prefetches_occupy_nothing() {
     assert_eq!(reserved(&mut pool, 60, 100), 100);
 }
 
-/// Row 20: the node is backed up nowhere, the capacity follows what is there, and comes back with it.
+/// One rank's allocation fails: the node is backed up nowhere, the capacity follows what is there, and comes back with it.
 #[test]
 fn where_one_rank_has_no_memory_no_rank_backs_up() {
     let mut ranks = [voting(8, 8), voting(8, 8), voting(8, 8)];
