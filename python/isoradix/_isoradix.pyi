@@ -1,21 +1,27 @@
 """Types of the compiled module. Everything here is re-exported by `isoradix`."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Literal, NoReturn, final
+from typing import Any, Final, Literal, NoReturn, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 
 from isoradix._typing import (
+    BytesLike,
     EvictionKey,
+    HostLockReceipt,
     IntSequence,
     LockReceipt,
     NamespaceLike,
     NodeHandle,
+    Pages,
     PinReceipt,
     ResumePoint,
     Slots,
+    Words,
 )
+
+_Kind: TypeAlias = Literal["backup", "load_back", "prefetch", "store"]
 
 __version__: Final[str]
 
@@ -120,6 +126,15 @@ class NodeInfo:
     def pin_ref(self) -> int:
         """Outstanding pins on the node or below it."""
     @property
+    def host_ref(self) -> int:
+        """Outstanding host locks on the node or below it."""
+    @property
+    def on_device(self) -> bool:
+        """Whether the device has it."""
+    @property
+    def on_host(self) -> bool:
+        """Whether host memory has it; never in a cache of one tier."""
+    @property
     def created(self) -> tuple[int, int]:
         """Clock (step, seq) of its making."""
     @property
@@ -156,6 +171,23 @@ class Record:
         "remove_namespace",
         "reset",
         "step",
+        "demote",
+        "evict_host",
+        "host_lock",
+        "host_unlock",
+        "issue",
+        "decline",
+        "commit",
+        "deliver",
+        "settle",
+        "cancel",
+        "return",
+        "over",
+        "backed",
+        "load_back",
+        "prefetch",
+        "ledger",
+        "stored",
     ]:
         """What was decided."""
     @property
@@ -373,6 +405,638 @@ class PrefixCache:
     def __copy__(self) -> NoReturn: ...
     def __deepcopy__(self, memo: Any) -> NoReturn: ...
 
+@final
+class TieredMatchResult:
+    """What `TieredCache.match_prefix` found. Pass it as `resume=` to a call with a longer key."""
+
+    @property
+    def hit_tokens(self) -> int:
+        """Length of the longest prefix on the device, in tokens; a multiple of the page size."""
+    @property
+    def node(self) -> NodeHandle:
+        """Handle of the node where that prefix ends; `cache.root` if nothing matched."""
+    @property
+    def host_tokens(self) -> int:
+        """Tokens that follow on host alone: what `host_lock(host_node)` and `load_back` bring to the device."""
+    @property
+    def host_node(self) -> NodeHandle:
+        """Handle of the node where these end; `node` if there are none."""
+    @property
+    def length(self) -> int:
+        """Depth of `node`, in tokens: equal to `hit_tokens`."""
+
+@final
+class EvictResult:
+    """What `TieredCache.evict` did, in tokens."""
+
+    @property
+    def slots(self) -> Slots:
+        """All freed device slots: the caller's from now on."""
+    @property
+    def freed(self) -> int:
+        """Tokens that were freed: the length of `slots`."""
+    @property
+    def demoted(self) -> int:
+        """Of these, what stays on host."""
+    @property
+    def dropped_dirty(self) -> int:
+        """Of these, what was still to be written to host and is lost; always 0 under write-through."""
+
+@final
+class PrefetchTicket:
+    """Names a prefetch from its wish to its end, in the cache that gave it out."""
+
+@final
+class TierSizes:
+    """Sizes of a tiered cache at one moment, in tokens. Equal on all ranks at every step."""
+
+    @property
+    def total(self) -> int:
+        """All that is on the device."""
+    @property
+    def protected(self) -> int:
+        """Of this, what locks or pins protect."""
+    @property
+    def pinned(self) -> int:
+        """Of this, what pins protect."""
+    @property
+    def evictable(self) -> int:
+        """What `evict` could free."""
+    @property
+    def clean(self) -> int:
+        """What is in both tiers and not held: `evict` loses nothing of it."""
+    @property
+    def host_total(self) -> int:
+        """All that is on host."""
+    @property
+    def host_only(self) -> int:
+        """Of this, what is on host alone."""
+
+@final
+class HostLedger:
+    """Capacity and occupancy of the host pool at one moment, in pages. Equal on all ranks at every step."""
+
+    @property
+    def capacity(self) -> int:
+        """Pages that may be occupied now: what every rank can back, as far as it is agreed."""
+    @property
+    def start_capacity(self) -> int:
+        """The capacity agreed at start, above which it never rises."""
+    @property
+    def occupied(self) -> int:
+        """Pages asked for, granted or kept."""
+    @property
+    def available(self) -> int:
+        """Pages that can be asked for now."""
+    @property
+    def excess(self) -> int:
+        """Pages occupied above the capacity, since it was lowered: the next close evicts them."""
+
+@final
+class OperationInfo:
+    """An operation in the window, as all ranks know it."""
+
+    @property
+    def operation(self) -> int:
+        """Its ordinal: what a Query, Start or Cancel calls it."""
+    @property
+    def kind(self) -> _Kind:
+        """What it moves."""
+    @property
+    def state(
+        self,
+    ) -> Literal["issued", "queried", "reserved", "committed", "copying", "draining", "done", "aborted"]:
+        """How far it is."""
+    @property
+    def pages(self) -> int:
+        """Pages asked for; 0 for a store."""
+    @property
+    def tokens(self) -> int:
+        """Tokens asked for."""
+    @property
+    def progress(self) -> int:
+        """Tokens that have arrived on every rank."""
+    @property
+    def committed(self) -> int | None:
+        """Tokens that it will deliver at most; None before that is agreed."""
+    @property
+    def delivered(self) -> int | None:
+        """Tokens that it has delivered; None before it has."""
+
+@final
+class TieredCache:
+    """A prefix cache over device (L1) and host (L2), equal on all ranks at every step."""
+
+    def __new__(
+        cls,
+        *,
+        rank: int,
+        host_pages: int,
+        agreement: Agreement,
+        page_size: int = 1,
+        policy: str | Callable[[NodeFacts], EvictionKey] = "lru",
+        bigram: bool = False,
+        journal_records: int = 4096,
+        kv_events: bool = False,
+        writing: str = "through:1",
+        load_back_min: int = 10,
+        prefetch_min: int = 256,
+        storage: bool = False,
+        window: int = 64,
+        prefetch_patience: tuple[int, int, int] | None = (1000, 250, 10000),
+    ) -> TieredCache: ...
+    # walking and growing
+    def match_prefix(
+        self, key: IntSequence, namespace: NamespaceLike = None, *, resume: ResumePoint | None = None
+    ) -> TieredMatchResult:
+        """Find the longest cached prefix of `key` over both tiers, and count it as used now."""
+    def probe(self, key: IntSequence, namespace: NamespaceLike = None) -> int:
+        """Length of the longest cached prefix of `key` over both tiers. Changes nothing at all."""
+    def insert(
+        self,
+        key: IntSequence,
+        slots: IntSequence,
+        namespace: NamespaceLike = None,
+        *,
+        priority: int = 0,
+        resume: ResumePoint | None = None,
+    ) -> InsertResult:
+        """Cache `key` on the device; what of it is on host alone takes its slots as well."""
+    def touch(self, node: NodeHandle) -> None:
+        """Count `node` and the nodes above it as used now."""
+    def slots(self, node: NodeHandle) -> Slots:
+        """Slots of the path from the root to `node`, as far as it is on the device."""
+    # holding
+    def lock(self, node: NodeHandle) -> LockReceipt:
+        """Keep `node` and every node above it in the tiers in which they are, until `unlock`."""
+    def unlock(self, receipt: LockReceipt) -> None:
+        """End the lock that `receipt` stands for."""
+    def pin(self, node: NodeHandle) -> PinReceipt:
+        """As `lock`, counted on its own: for what is kept longer than one request."""
+    def unpin(self, receipt: PinReceipt) -> None:
+        """End the pin that `receipt` stands for."""
+    def host_lock(self, node: NodeHandle) -> HostLockReceipt:
+        """Keep what is on host of `node` and of every node above it, until `unlock_host` or `load_back`."""
+    def unlock_host(self, receipt: HostLockReceipt) -> None:
+        """End the host lock that `receipt` stands for."""
+    # between the tiers
+    def load_back_need(self, receipt: HostLockReceipt) -> int:
+        """Device slots that `load_back` takes; 0 if it would decline."""
+    def load_back(self, receipt: HostLockReceipt, slots: IntSequence) -> int:
+        """Bring what is on host alone, up to the locked node, onto the device; the tokens, 0 if declined."""
+    def prefetch(
+        self, key: IntSequence, namespace: NamespaceLike = None, *, anchor: NodeHandle | None = None
+    ) -> PrefetchTicket | None:
+        """Wish for what external storage has of `key` below `anchor`; None if it is declined."""
+    def prefetch_state(self, ticket: PrefetchTicket) -> Literal["wished", "issued", "over"]:
+        """How far a prefetch is."""
+    def prefetch_operation(self, ticket: PrefetchTicket) -> int | None:
+        """The operation of a prefetch that is under way, for a `Control`; else None."""
+    # shrinking
+    def evict(self, num_tokens: int) -> EvictResult:
+        """Drop from the device until `num_tokens` are freed; what is on host too stays there."""
+    def evict_host(self, pages: int) -> int:
+        """Drop leaves on host alone until `pages` are freed; how many were."""
+    def remove_namespace(self, namespace: tuple[str | None, str | None]) -> Slots:
+        """Drop everything in a namespace from both tiers; the freed slots. The default one is (None, None)."""
+    def reset(self) -> Slots:
+        """Drop everything from both tiers; the slots that are free now. Others come later, as `FreeSlots`."""
+    # clock and sizes
+    @property
+    def clock(self) -> tuple[int, int]:
+        """The logical clock: (step, seq). The step is that of the frame applied last."""
+    @property
+    def sizes(self) -> TierSizes:
+        """Sizes of both tiers, in tokens."""
+    @property
+    def evictable_size(self) -> int:
+        """Tokens that `evict` could free from the device."""
+    @property
+    def protected_size(self) -> int:
+        """Tokens on the device that locks or pins protect."""
+    @property
+    def pinned_size(self) -> int:
+        """Tokens on the device that pins protect."""
+    @property
+    def total_size(self) -> int:
+        """Tokens on the device."""
+    @property
+    def num_nodes(self) -> int:
+        """Nodes in the tree, the root not counted."""
+    @property
+    def host_ledger(self) -> HostLedger:
+        """Capacity and occupancy of the host pool, in pages, as decisions read them."""
+    @property
+    def issued(self) -> int:
+        """Operations issued so far: the next one's ordinal."""
+    @property
+    def retired(self) -> int:
+        """Leading operations that are over: equal to `issued` when nothing is under way."""
+    def operations(self) -> list[OperationInfo]:
+        """The operations that are not retired on all ranks, oldest first."""
+    def namespaces(self) -> list[tuple[str | None, str | None]]:
+        """The namespaces that hold something in either tier, in their own order."""
+    def namespace_size(self, namespace: NamespaceLike = None) -> int:
+        """Tokens in a namespace over both tiers; 0 if nothing is cached there."""
+    # looking
+    def walk(self, node: NodeHandle | None = None) -> Iterator[NodeInfo]:
+        """Iterate over `node` and all below it, depth first, parents first."""
+    def node(self, node: NodeHandle) -> NodeInfo:
+        """The present state of one node; it says in which tiers the node is."""
+    def node_tokens(self, node: NodeHandle) -> npt.NDArray[np.int64]:
+        """Tokens of `node` itself (one more in bigram mode)."""
+    def node_slots(self, node: NodeHandle) -> Slots:
+        """Slots of `node` itself; empty if it is on host alone."""
+    def node_pages(self, node: NodeHandle) -> Pages:
+        """Host pages of `node` itself, in the order of its tokens; empty if it is not on host."""
+    def dfs_weight_order(self, nodes: Iterable[NodeHandle]) -> list[int]:
+        """Indices into `nodes` in the order that shares the most: the heaviest subtree first."""
+    def memory_bytes(self) -> int:
+        """Bytes that the tree has reserved."""
+    # evidence
+    def check(self, pool: SlotPool | None = None, *, uncached: int = 0) -> None:
+        """Check every invariant, and with `pool` that each of its slots has one owner."""
+    def check_ended(self) -> None:
+        """Check that no operation holds host pages: to be asked at shutdown."""
+    @property
+    def decision_digest(self) -> int:
+        """Digest of all decisions so far: equal on every rank that made the same ones."""
+    @property
+    def tree_digest(self) -> int:
+        """Digest of the tree as it is, with its tiers, without slots and pages."""
+    def journal(self) -> list[Record]:
+        """The last decisions, oldest first: `journal_records` of them at most."""
+    def journal_bytes(self) -> bytes:
+        """The journal as bytes: 64 a record, little-endian, oldest first."""
+    def take_events(self) -> list[BlockStored | BlockRemoved | AllBlocksCleared]:
+        """The KV events since the last call, oldest first."""
+    # what it was made with
+    @property
+    def root(self) -> NodeHandle:
+        """Handle of the root, whose depth is 0. It never dies, and is the same in every cache."""
+    @property
+    def page_size(self) -> int:
+        """Tokens in a page."""
+    @property
+    def policy(self) -> str:
+        """Name of the eviction policy, with its parameters."""
+    @property
+    def bigram(self) -> bool:
+        """Whether keys are pairs of neighbouring tokens."""
+    @property
+    def rank(self) -> int:
+        """The rank."""
+    @property
+    def window(self) -> int:
+        """Operations that may be open at a time."""
+
+# start
+@final
+class StartRecord:
+    """What one rank brings to the agreement at start."""
+
+    def __new__(cls, rank: int, ranks: int, capacity_pages: int | None = None) -> StartRecord: ...
+    def set(self, name: str, value: str) -> None:
+        """Add a setting that must be equal on all ranks."""
+    def to_bytes(self) -> bytes:
+        """The record as bytes, to be gathered from all ranks."""
+    @staticmethod
+    def from_bytes(data: BytesLike) -> StartRecord:
+        """What `to_bytes` wrote, on this rank or another one."""
+
+@final
+class Agreement:
+    """What all ranks agreed upon at start."""
+
+    @property
+    def capacity_pages(self) -> int:
+        """Host pages: the most that every rank with a pool can back; 0 if none has a pool."""
+
+def agree(records: Iterable[BytesLike]) -> Agreement:
+    """Compare the records of all ranks, in the order of their ranks."""
+
+# frames
+@final
+class Control:
+    """A decision that only the leader may take. All ranks apply it at one step."""
+
+    @staticmethod
+    def terminate(operation: int) -> Control:
+        """Enough of a prefetch has arrived: keep what is agreed, drop the rest."""
+    @staticmethod
+    def time_out(operation: int) -> Control:
+        """The operation's deadline has passed."""
+    @staticmethod
+    def abort(operation: int) -> Control:
+        """The operation is wanted no more."""
+    @staticmethod
+    def mode(key: int, value: int) -> Control:
+        """One of the embedding program's own switches is set."""
+    @staticmethod
+    def stop() -> Control:
+        """The last frame."""
+    @property
+    def kind(self) -> Literal["terminate", "time_out", "abort", "mode", "stop"]:
+        """What it decides."""
+    @property
+    def operation(self) -> int | None:
+        """The operation that it is about; None for a mode or a stop."""
+    @property
+    def key(self) -> int | None:
+        """The switch that a mode sets; else None."""
+    @property
+    def value(self) -> int | None:
+        """The value that a mode sets; else None."""
+
+@final
+class FrameInfo:
+    """What can be seen of a frame. Its numbers are for the cache alone."""
+
+    @property
+    def step(self) -> int:
+        """The step at which all ranks apply it."""
+    @property
+    def vote(self) -> int | None:
+        """Ordinal of the vote that it carries; None if it carries no new one."""
+    @property
+    def controls(self) -> list[Control]:
+        """The leader's decisions, in the order in which they are applied."""
+    @property
+    def stops(self) -> bool:
+        """Whether it is the last frame."""
+
+def read_frame(frame: BytesLike) -> FrameInfo:
+    """What can be seen of the frame that these bytes are."""
+
+@final
+class RunAhead:
+    """Frames in flight on each edge from one rank, bounded by the pipeline's depth plus one."""
+
+    def __new__(cls, edges: int, depth: int) -> RunAhead: ...
+    def send(self) -> None:
+        """One frame leaves on every edge, or none: BackpressureError."""
+    def delivered(self, edge: int, frames: int = 1) -> None:
+        """So many frames arrived over an edge."""
+    @property
+    def full_edge(self) -> int | None:
+        """The edge that has no room for one more frame; None if all have."""
+
+# effects
+@final
+class StoredRun:
+    """A run of pages as external storage knows it: by the tokens up to its end."""
+
+    __match_args__: Final = ("namespace", "key", "start")
+    @property
+    def namespace(self) -> tuple[str | None, str | None]:
+        """Extra key and salt of the namespace in which it lives."""
+    @property
+    def key(self) -> npt.NDArray[np.uint32]:
+        """All tokens up to the run's end, from the start of the key."""
+    @property
+    def start(self) -> int:
+        """Tokens before the run: it is what follows."""
+
+@final
+class Query:
+    """Ask external storage how much of a run it has, as a leading part, and tell `Rank.found`."""
+
+    __match_args__: Final = ("operation", "run")
+    @property
+    def operation(self) -> int:
+        """The prefetch."""
+    @property
+    def run(self) -> StoredRun:
+        """What is asked for."""
+
+@final
+class Start:
+    """Begin a copy, and report it to the `Board`: `post_progress` for a prefetch, then `ended`."""
+
+    __match_args__: Final = ("operation", "kind", "slots", "pages", "stored")
+    @property
+    def operation(self) -> int:
+        """The operation that the copy belongs to."""
+    @property
+    def kind(self) -> _Kind:
+        """From where to where: device to host, host to device, storage to host, host to storage."""
+    @property
+    def slots(self) -> Slots:
+        """Device slots, one a token; empty if the device takes no part."""
+    @property
+    def pages(self) -> Pages:
+        """Host pages, one a page, in the order of the tokens."""
+    @property
+    def stored(self) -> tuple[StoredRun, ...]:
+        """What storage is asked for or given, part by part; empty if it takes no part."""
+
+@final
+class Cancel:
+    """Stop a copy, if it was begun; then, or once it is off its slots and pages, call `Board.finish`."""
+
+    __match_args__: Final = ("operation",)
+    @property
+    def operation(self) -> int:
+        """The operation."""
+
+@final
+class FreeSlots:
+    """Device slots that copies kept back when the cache was reset: free them in the device's pool."""
+
+    __match_args__: Final = ("slots",)
+    @property
+    def slots(self) -> Slots:
+        """The slots."""
+
+# boards and votes
+@final
+class Board:
+    """Where the threads of one rank meet. The posts give False if nobody will ask."""
+
+    def __new__(cls, rank: int, window: int = 64) -> Board: ...
+    def post_hit(self, operation: int, tokens: int) -> bool:
+        """Post the tokens that storage has for a prefetch. The first post stands."""
+    def post_pages(self, operation: int, pages: int) -> bool:
+        """Post the host pages reserved for an operation. The first post stands; a `Rank` posts them itself."""
+    def post_progress(self, operation: int, tokens: int) -> bool:
+        """Post how many tokens of an operation have arrived. The largest post stands."""
+    def post_ready(self, operation: int, succeeded: bool) -> bool:
+        """Post how an operation ended here. The first post stands."""
+    def abstain(self, operation: int, field: Literal["hit", "pages", "progress", "ready"]) -> bool:
+        """This rank has no stake in one number of an operation."""
+    def abstain_finished(self, kind: _Kind) -> None:
+        """This rank never copies anything of a kind."""
+    def ended(self, operation: int, succeeded: bool) -> None:
+        """This rank's copy of an operation is over: `post_ready`, then `finish`, in one."""
+    def finish(self, operation: int) -> None:
+        """This rank's copy of an operation touches no slot and no page any more, or never will."""
+    def pause(self, paused: bool = True) -> None:
+        """This rank pauses, for example to capture graphs, or goes on."""
+    def digest(self, step: int) -> int | None:
+        """The decision digest with which this rank entered a step; None if it is too old."""
+    def digest_ring_bytes(self) -> bytes:
+        """These digests, to be gathered for `blame`: step and digest as little-endian u64, oldest first."""
+    @property
+    def rank(self) -> int:
+        """The rank."""
+    @property
+    def window(self) -> int:
+        """Operations that may be open at a time."""
+
+def blame(rings: Iterable[BytesLike]) -> DivergenceError | None:
+    """Where the digest rings of several ranks part first; None if nowhere."""
+
+@final
+class Reduced:
+    """One vote's result, checked, and closed: it is for the leader's `Rank.lead`."""
+
+    @property
+    def vote(self) -> int:
+        """Ordinal of the vote."""
+
+@final
+class VoteMachine:
+    """The votes of one rank: `fill`, reduce by MIN over all ranks, `complete`, and again after `pace()`."""
+
+    def __new__(
+        cls, rank: int, epoch: int, window: int = 64, pacing: tuple[int, int, int] = (0, 2, 50)
+    ) -> VoteMachine: ...
+    def fill(self, board: Board, out: Words) -> None:
+        """Write this rank's next ballot to `out`, `words` items of int64."""
+    def complete(self, board: Board, reduced: Words) -> Reduced:
+        """Check the vector that the ranks have reduced, and keep it."""
+    def pace(self) -> int | None:
+        """Milliseconds from the last vote to the next; None if every rank has applied the stop frame."""
+    @property
+    def vote(self) -> int:
+        """Ordinal of the vote that is filled next, or in flight."""
+    @property
+    def in_flight(self) -> bool:
+        """Whether a ballot is filled and its vote not completed."""
+    @property
+    def uncompared(self) -> int:
+        """Votes in which this rank had no digest to compare. For a report."""
+    @property
+    def words(self) -> int:
+        """Items of a ballot."""
+    @property
+    def rank(self) -> int:
+        """The rank."""
+    @property
+    def window(self) -> int:
+        """Operations that may be open at a time."""
+
+# waits
+@final
+class Patience:
+    """The two thresholds of a wait, in milliseconds."""
+
+    def __new__(cls, report_ms: int, fatal_ms: int, watchdog_ms: int = 0) -> Patience: ...
+    @property
+    def report_ms(self) -> int:
+        """After how long a wait is reported."""
+    @property
+    def fatal_ms(self) -> int:
+        """After how long it is over."""
+
+@final
+class Wait:
+    """What a wait has come to."""
+
+    @property
+    def kind(self) -> Literal["quiet", "report", "fatal"]:
+        """Nothing to say, another report is due, or it is over."""
+    @property
+    def waited_ms(self) -> int | None:
+        """Milliseconds that it has lasted, pauses left out; None while it is quiet."""
+
+@final
+class Waiting:
+    """One wait, that begins at `now_ms` of this rank's own monotonic clock."""
+
+    def __new__(cls, patience: Patience, now_ms: int) -> Waiting: ...
+    def look(self, now_ms: int, paused: bool = False) -> Wait:
+        """What the wait has come to. Time since the last look does not count while `paused`."""
+
+@final
+class Stalled:
+    """What `Stall.look` saw."""
+
+    @property
+    def wait(self) -> Wait:
+        """How long the slowest rank has been at its step."""
+    @property
+    def step(self) -> int | None:
+        """The step of the slowest rank; None before the first."""
+    @property
+    def rank(self) -> int | None:
+        """This rank, if it is the slowest or one of them, else None."""
+
+@final
+class Stall:
+    """Watches that every rank keeps applying steps."""
+
+    def __new__(cls, patience: Patience, now_ms: int) -> Stall: ...
+    def look(self, votes: VoteMachine, now_ms: int) -> Stalled:
+        """To be called by the vote thread after every completed vote."""
+
+@final
+class Rank:
+    """One rank of a consensus domain: its cache, and its seat as leader or follower."""
+
+    @staticmethod
+    def leader(
+        cache: TieredCache,
+        board: Board,
+        *,
+        epoch: int,
+        domain: int = 0,
+        first_step: int = 1,
+        edges: int = 0,
+        depth: int = 1,
+    ) -> Rank:
+        """The rank that stamps the frames: stage 0, first rank."""
+    @staticmethod
+    def follower(cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1) -> Rank:
+        """Any other rank."""
+    def lead(self, now_ms: int, newest: Reduced | None = None, controls: Iterable[Control] = ()) -> bytes:
+        """The leader enters its next step; the frame to be sent to every receiver."""
+    def follow(self, frame: BytesLike) -> FrameInfo:
+        """A follower enters its next step: checks the leader's frame, and applies it."""
+    def close_step(self, device_free: int) -> None:
+        """Turn the wishes of the step into operations."""
+    def found(self, operation: int, tokens: int) -> None:
+        """External storage has answered a `Query` on this rank."""
+    def take_effects(self) -> list[Query | Start | Cancel | FreeSlots]:
+        """What this rank's engines do now, in order."""
+    def withdraw(self, pages: int) -> None:
+        """This rank loses the memory behind up to so many free host pages."""
+    def restore(self, pages: int) -> None:
+        """This rank has memory again behind up to so many host pages that it had lost."""
+    def delivered(self, edge: int, frames: int = 1) -> None:
+        """So many of the leader's frames arrived over an edge."""
+    @property
+    def full_edge(self) -> int | None:
+        """The edge that has no room for the leader's next frame; None if all have."""
+    @property
+    def digest(self) -> int:
+        """The decision digest at this moment."""
+    @property
+    def cache(self) -> TieredCache:
+        """The cache, for its verbs."""
+    @property
+    def rank(self) -> int:
+        """The rank in its domain."""
+    @property
+    def domain(self) -> int:
+        """The consensus domain."""
+    @property
+    def epoch(self) -> int:
+        """The group's incarnation."""
+    @property
+    def leads(self) -> bool:
+        """Whether it stamps the frames."""
+
 class IsoradixError(Exception):
     """Base class of every error this package raises on purpose."""
 
@@ -405,3 +1069,25 @@ class InvariantError(IsoradixError, AssertionError):
 
 class ConcurrentUseError(IsoradixError, RuntimeError):
     """A cache was entered again from its own key function, or used in a forked child."""
+
+class ProtocolError(IsoradixError, RuntimeError):
+    """Bytes that are no frame, ranks that refuse to start together, or a call out of order. Nothing changed."""
+
+class BackpressureError(ProtocolError, RuntimeError):
+    """Frames in flight have reached their bound on an edge. Nothing changed: call again when one was delivered."""
+
+    edge: int | None  # which, counted from 0
+
+class DivergenceError(IsoradixError, RuntimeError):
+    """Ranks do not hold the same state, or would decide from different numbers. Fatal; no queue was touched."""
+
+    kind: str | None  # what was unequal, e.g. "leader", "digest" or "above_ballot"
+    ranks: tuple[int, ...] | None  # those that the message names
+    step: int | None  # the step, where there is one
+    vote: int | None  # the ordinal of the vote, where there is one
+
+class HostPoolError(IsoradixError, RuntimeError):
+    """The pool of host pages refuses an agreed number, or has operations open at its end."""
+
+class OperationError(IsoradixError, RuntimeError):
+    """A load-back failed on some rank after its tokens were promised. Fatal on every rank."""

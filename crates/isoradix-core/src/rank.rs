@@ -62,6 +62,7 @@ impl Rank {
         now: PerRank<u64>,
         controls: &[Control],
     ) -> Result<Frame, StepError> {
+        self.leader_seat()?;
         self.may_enter("lead", board)?;
         let digest = self.digest();
         let room = FRAME_CONTROLS_MAX.saturating_sub(controls.len());
@@ -79,6 +80,9 @@ impl Rank {
     /// With nothing changed: a step that is not closed, a leader's seat. Fatally: this rank and the leader have parted, and nothing
     /// was applied; or what [`TieredCache`] finds in the frame.
     pub fn follow(&mut self, board: &mut Board, frame: Frame) -> Result<(), StepError> {
+        if matches!(self.seat, Seat::Leader(_)) {
+            return Err(out_of_order("follow", "this rank leads"));
+        }
         self.may_enter("follow", board)?;
         let digest = self.digest();
         #[cfg(feature = "planted-defects")]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isoradix_core::{Config, Ints, JOURNAL_RECORDS_DEFAULT, NodeHandle};
+use isoradix_core::{Config, Ints, JOURNAL_RECORDS_DEFAULT, NodeHandle, PrefixCache as Core};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -15,13 +15,14 @@ use crate::guard::PER_NODE;
 use crate::handles::Handle;
 use crate::ints::{self, Borrow};
 use crate::journal::Record;
+use crate::look;
 use crate::namespace;
 use crate::node::NodeInfo;
 use crate::policy;
 use crate::pool::SlotPool;
 use crate::results::{InsertResult, MatchResult, read_resume};
 use crate::scalars;
-use crate::shared::{Core, Shared};
+use crate::shared::Shared;
 use crate::walk::NodeWalk;
 
 type Given<'a, 'py> = &'a Bound<'py, PyAny>;
@@ -56,7 +57,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// nothing. Any thread may call; a cache is of no use in a forked child, and cannot be copied or pickled.
 #[pyclass(frozen, module = "isoradix")]
 pub(crate) struct PrefixCache {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Core>>,
     policy: String,
     page_size: u32,
     bigram: bool,
@@ -73,14 +74,6 @@ impl PrefixCache {
 
 fn length(ints: Ints<'_>) -> u64 {
     ints.len() as u64
-}
-
-fn depth(core: &Core, node: NodeHandle) -> u64 {
-    core.info(node).map_or(0, |info| info.depth)
-}
-
-fn own_length(core: &Core, node: NodeHandle) -> u64 {
-    core.info(node).map_or(0, |info| info.length)
 }
 
 fn whole_tree(core: &Core) -> u64 {
@@ -217,10 +210,7 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn slots<'py>(&self, py: Python<'py>, node: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let node = self.shared.mark.read_node(node)?;
-        let mut slots = Vec::new();
-        self.shared.run_sized(py, |core| depth(core, node), |core| core.path_slots(node, &mut slots))?;
-        Ok(arrays::owned(py, slots))
+        look::slots(&self.shared, py, node)
     }
 
     /// Protects `node` and every node above it from eviction until the receipt comes back to `unlock`.
@@ -322,10 +312,7 @@ impl PrefixCache {
     /// The logical clock: (step, seq).
     #[getter]
     fn clock(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
-        self.shared.view(py, |core| {
-            let now = core.clock();
-            (now.step, now.seq)
-        })
+        look::clock(&self.shared, py)
     }
 
     /// Tokens that `evict` could free.
@@ -360,9 +347,7 @@ impl PrefixCache {
 
     /// The namespaces that hold something, as pairs (extra key, salt), in their own order.
     fn namespaces(&self, py: Python<'_>) -> PyResult<Vec<(Option<String>, Option<String>)>> {
-        let names = self.shared.view(py, Core::namespaces)?;
-        let owned = |part: Option<&str>| part.map(str::to_owned);
-        Ok(names.iter().map(|name| (owned(name.extra_key()), owned(name.salt()))).collect())
+        look::namespaces(&self.shared, py)
     }
 
     /// Tokens in a namespace; 0 if nothing is cached there.
@@ -371,8 +356,7 @@ impl PrefixCache {
     ///     namespace: (extra key, salt), or None for the default namespace.
     #[pyo3(signature = (namespace = None))]
     fn namespace_size(&self, py: Python<'_>, namespace: Option<Given<'_, '_>>) -> PyResult<u64> {
-        let namespace = namespace::read(namespace)?;
-        self.shared.view(py, |core| core.namespace_size(&namespace))
+        look::namespace_size(&self.shared, py, namespace)
     }
 
     /// Iterates over `node` and all below it, depth first, parents first; over the whole tree if `node` is None. The
@@ -385,9 +369,7 @@ impl PrefixCache {
     ///     StaleHandleError: the node is gone.
     #[pyo3(signature = (node = None))]
     fn walk(&self, py: Python<'_>, node: Option<Given<'_, '_>>) -> PyResult<NodeWalk> {
-        let node = node.map_or(Ok(NodeHandle::ROOT), |node| self.shared.mark.read_node(node))?;
-        let handles = self.shared.run_sized(py, |core| core.num_nodes() * PER_NODE, |core| core.walk(node))?;
-        Ok(NodeWalk::new(Arc::clone(&self.shared), handles))
+        look::walk(&self.shared, py, node)
     }
 
     /// The present state of one node.
@@ -395,8 +377,7 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn node(&self, py: Python<'_>, node: Given<'_, '_>) -> PyResult<NodeInfo> {
-        let node = self.shared.mark.read_node(node)?;
-        self.shared.run(py, |core| core.info(node).map(|info| NodeInfo::new(info, self.shared.mark)))
+        look::node(&self.shared, py, node)
     }
 
     /// Tokens of `node` itself, as an int64 array of its length (one more in bigram mode).
@@ -404,10 +385,7 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn node_tokens<'py>(&self, py: Python<'py>, node: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let node = self.shared.mark.read_node(node)?;
-        let mut tokens = Vec::new();
-        self.shared.run_sized(py, |core| own_length(core, node), |core| core.node_tokens(node, &mut tokens))?;
-        Ok(arrays::owned(py, tokens))
+        look::node_tokens(&self.shared, py, node)
     }
 
     /// Slots of `node` itself, as an int64 array of its length.
@@ -415,10 +393,7 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: the node is gone.
     fn node_slots<'py>(&self, py: Python<'py>, node: Given<'_, 'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let node = self.shared.mark.read_node(node)?;
-        let mut slots = Vec::new();
-        self.shared.run_sized(py, |core| own_length(core, node), |core| core.node_slots(node, &mut slots))?;
-        Ok(arrays::owned(py, slots))
+        look::node_slots(&self.shared, py, node)
     }
 
     /// An order of requests that shares the most: depth first, the subtree with the most requests first.
@@ -432,23 +407,7 @@ impl PrefixCache {
     /// Raises:
     ///     StaleHandleError: a node is gone.
     fn dfs_weight_order(&self, py: Python<'_>, nodes: Given<'_, '_>) -> PyResult<Vec<u32>> {
-        let nodes = nodes
-            .try_iter()
-            .map_err(|cause| {
-                if errors::is_not_of_input(py, &cause) {
-                    return cause;
-                }
-                let message = format!(
-                    "nodes is {}, expected a sequence of node handles\nhint: pass [result.node for result in results]",
-                    errors::describe(nodes)
-                );
-                let error = errors::input_type(py, message);
-                error.set_cause(py, Some(cause));
-                error
-            })?
-            .map(|node| self.shared.mark.read_node(&node?))
-            .collect::<PyResult<Vec<_>>>()?;
-        self.shared.run_sized(py, |_| nodes.len() as u64 * PER_NODE, |core| core.dfs_weight_order(&nodes))
+        look::dfs_weight_order(&self.shared, py, nodes)
     }
 
     /// Bytes that the cache has reserved: nodes, tokens, slots, edges and namespaces of the tree, the eviction order,
@@ -508,15 +467,12 @@ impl PrefixCache {
 
     /// The last decisions, oldest first: `journal_records` of them at most.
     fn journal(&self, py: Python<'_>) -> PyResult<Vec<Record>> {
-        let records = self.shared.view(py, Core::journal)?;
-        Ok(records.iter().map(Record::from).collect())
+        look::journal(&self.shared, py)
     }
 
     /// The journal as bytes: 64 a record, little-endian, oldest first; see docs/journal.md.
     fn journal_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let records = self.shared.view(py, Core::journal)?;
-        let bytes: Vec<u8> = records.iter().flat_map(isoradix_core::Record::to_bytes).collect();
-        Ok(PyBytes::new(py, &bytes))
+        look::journal_bytes(&self.shared, py)
     }
 
     /// The KV events since the last call, oldest first; always empty unless made with `kv_events=True`.

@@ -24,6 +24,11 @@ pub(crate) enum Class {
     Policy,
     Invariant,
     ConcurrentUse,
+    Protocol,
+    Backpressure,
+    Divergence,
+    HostPool,
+    Operation,
 }
 
 struct Spec {
@@ -31,64 +36,106 @@ struct Spec {
     doc: &'static CStr,
     /// The built-in class that callers may also catch it as.
     builtin: fn(Python<'_>) -> Bound<'_, PyType>,
+    /// The class of ours that it is under: one that comes before it.
+    under: Class,
+    /// What its instances say beside the message; None where nothing is to be said.
+    attributes: &'static [&'static str],
 }
 
-const SPECS: [Spec; 11] = [
+impl Spec {
+    const fn new(name: &'static CStr, doc: &'static CStr, builtin: fn(Python<'_>) -> Bound<'_, PyType>) -> Self {
+        Self { name, doc, builtin, under: Class::Isoradix, attributes: &[] }
+    }
+}
+
+const SPECS: [Spec; 16] = [
+    Spec::new(
+        c"isoradix.IsoradixError",
+        c"Base class of every error this package raises on purpose.",
+        PyType::new::<PyException>,
+    ),
+    Spec::new(
+        c"isoradix.InvalidInputError",
+        c"A value is out of its range, or lengths do not fit together. Nothing changed.",
+        PyType::new::<PyValueError>,
+    ),
+    Spec::new(
+        c"isoradix.InputTypeError",
+        c"A key, a slot array or an option has a type or dtype that is not accepted. Nothing changed.",
+        PyType::new::<PyTypeError>,
+    ),
+    Spec::new(
+        c"isoradix.StaleHandleError",
+        c"A node handle outlived its node. Nothing changed.",
+        PyType::new::<PyLookupError>,
+    ),
+    Spec::new(
+        c"isoradix.ReceiptError",
+        c"A lock or pin receipt was given back before, or was never given out. Nothing changed.",
+        PyType::new::<PyLookupError>,
+    ),
+    Spec::new(
+        c"isoradix.HeldError",
+        c"The operation would remove tokens that are locked or pinned. Nothing changed.",
+        PyType::new::<PyRuntimeError>,
+    ),
+    Spec::new(
+        c"isoradix.OutOfSlotsError",
+        c"The slot pool has fewer free slots than were asked for. Nothing changed.",
+        PyType::new::<PyMemoryError>,
+    ),
+    Spec::new(
+        c"isoradix.DoubleFreeError",
+        c"A slot was given back that is free already, or twice in one call. Nothing changed.",
+        PyType::new::<PyValueError>,
+    ),
+    Spec::new(
+        c"isoradix.PolicyError",
+        c"A user-defined key function raised, or returned something that is not a key. Nothing changed.",
+        PyType::new::<PyRuntimeError>,
+    ),
+    Spec::new(
+        c"isoradix.InvariantError",
+        c"`check` found a broken invariant; the message names the node and the figures.",
+        PyType::new::<PyAssertionError>,
+    ),
+    Spec::new(
+        c"isoradix.ConcurrentUseError",
+        c"A cache was entered again from its own key function, or used in a forked child.",
+        PyType::new::<PyRuntimeError>,
+    ),
+    Spec::new(
+        c"isoradix.ProtocolError",
+        c"Bytes that are no frame or no start record, ranks that refuse to start together, or a call out of order. Nothing changed.",
+        PyType::new::<PyRuntimeError>,
+    ),
     Spec {
-        name: c"isoradix.IsoradixError",
-        doc: c"Base class of every error this package raises on purpose.",
-        builtin: PyType::new::<PyException>,
+        under: Class::Protocol,
+        attributes: &["edge"],
+        ..Spec::new(
+            c"isoradix.BackpressureError",
+            c"Frames in flight have reached their bound on an edge. Nothing changed: make the same call again when one has been delivered.",
+            PyType::new::<PyRuntimeError>,
+        )
     },
     Spec {
-        name: c"isoradix.InvalidInputError",
-        doc: c"A value is out of its range, or lengths do not fit together. Nothing changed.",
-        builtin: PyType::new::<PyValueError>,
+        attributes: &["kind", "ranks", "step", "vote"],
+        ..Spec::new(
+            c"isoradix.DivergenceError",
+            c"Ranks do not hold the same state, or would decide from different numbers. Fatal; no queue was touched.",
+            PyType::new::<PyRuntimeError>,
+        )
     },
-    Spec {
-        name: c"isoradix.InputTypeError",
-        doc: c"A key, a slot array or an option has a type or dtype that is not accepted. Nothing changed.",
-        builtin: PyType::new::<PyTypeError>,
-    },
-    Spec {
-        name: c"isoradix.StaleHandleError",
-        doc: c"A node handle outlived its node. Nothing changed.",
-        builtin: PyType::new::<PyLookupError>,
-    },
-    Spec {
-        name: c"isoradix.ReceiptError",
-        doc: c"A lock or pin receipt was given back before, or was never given out. Nothing changed.",
-        builtin: PyType::new::<PyLookupError>,
-    },
-    Spec {
-        name: c"isoradix.HeldError",
-        doc: c"The operation would remove tokens that are locked or pinned. Nothing changed.",
-        builtin: PyType::new::<PyRuntimeError>,
-    },
-    Spec {
-        name: c"isoradix.OutOfSlotsError",
-        doc: c"The slot pool has fewer free slots than were asked for. Nothing changed.",
-        builtin: PyType::new::<PyMemoryError>,
-    },
-    Spec {
-        name: c"isoradix.DoubleFreeError",
-        doc: c"A slot was given back that is free already, or twice in one call. Nothing changed.",
-        builtin: PyType::new::<PyValueError>,
-    },
-    Spec {
-        name: c"isoradix.PolicyError",
-        doc: c"A user-defined key function raised, or returned something that is not a key. Nothing changed.",
-        builtin: PyType::new::<PyRuntimeError>,
-    },
-    Spec {
-        name: c"isoradix.InvariantError",
-        doc: c"`check` found a broken invariant; the message names the node and the figures.",
-        builtin: PyType::new::<PyAssertionError>,
-    },
-    Spec {
-        name: c"isoradix.ConcurrentUseError",
-        doc: c"A cache was entered again from its own key function, or used in a forked child.",
-        builtin: PyType::new::<PyRuntimeError>,
-    },
+    Spec::new(
+        c"isoradix.HostPoolError",
+        c"The pool of host pages refuses an agreed number, or has operations open at its end.",
+        PyType::new::<PyRuntimeError>,
+    ),
+    Spec::new(
+        c"isoradix.OperationError",
+        c"A load-back failed on some rank after its tokens were promised. Fatal on every rank; the message names the operation.",
+        PyType::new::<PyRuntimeError>,
+    ),
 ];
 
 static CLASSES: PyOnceLock<[Py<PyType>; SPECS.len()]> = PyOnceLock::new();
@@ -105,11 +152,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn classes(py: Python<'_>) -> PyResult<&[Py<PyType>; SPECS.len()]> {
     CLASSES.get_or_try_init(py, || {
-        let base = make(py, &SPECS[Class::Isoradix as usize], None)?;
         let mut all = Vec::with_capacity(SPECS.len());
-        all.push(base.clone_ref(py));
+        all.push(make(py, &SPECS[Class::Isoradix as usize], None)?);
         for spec in &SPECS[1..] {
-            all.push(make(py, spec, Some(base.bind(py)))?);
+            let class = make(py, spec, Some(all[spec.under as usize].bind(py)))?;
+            all.push(class);
         }
         Ok(all.try_into().expect("one class for each spec"))
     })
@@ -126,6 +173,9 @@ fn make(py: Python<'_>, spec: &Spec, base: Option<&Bound<'_, PyType>>) -> PyResu
     let body = pyo3::types::PyDict::new(py);
     body.set_item("__module__", module)?;
     body.set_item("__doc__", spec.doc)?;
+    for attribute in spec.attributes {
+        body.set_item(attribute, py.None())?;
+    }
     let class = py.get_type::<PyType>().call1((name, bases, body))?;
     Ok(class.cast_into::<PyType>()?.unbind())
 }

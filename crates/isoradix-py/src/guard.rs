@@ -4,6 +4,9 @@
 //! holds the GIL all through a short call and gives it up in a long one; which it is, is known from sizes beforehand. While the core runs no Python object is made
 //! and no Python code is called, except by a user's key function; a call from there back into its own cache would
 //! wait for itself, and is refused.
+//!
+//! Locks are taken in one order: a cache's before its rank's board's or a slot pool's, a wait's before a vote machine's, and that before
+//! the board's.
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -59,6 +62,25 @@ impl<T: Send> Guarded<T> {
         work: impl FnOnce(&mut T) -> R + Send,
     ) -> PyResult<R> {
         self.enter(py, reentered, |value| if size(value) < LONG { work(value) } else { py.detach(|| work(value)) })
+    }
+
+    /// As [`Self::enter_sized`], with an `other` object, whose lock is taken inside this one's. A panic breaks both.
+    #[inline]
+    pub(crate) fn enter_with<U: Send, R: Send>(
+        &self,
+        py: Python<'_>,
+        reentered: impl Fn() -> bool,
+        (other, other_reentered): (&Guarded<U>, impl Fn() -> bool),
+        size: impl FnOnce(&T) -> u64,
+        work: impl FnOnce(&mut T, &mut U) -> R + Send,
+    ) -> PyResult<R> {
+        let mut value = self.lock(py, reentered)?;
+        let mut second = other.lock(py, other_reentered)?;
+        let both = move || {
+            let (value, second) = (&mut *value, &mut *second);
+            if size(value) < LONG { work(value, second) } else { py.detach(|| work(value, second)) }
+        };
+        catch_unwind(AssertUnwindSafe(both)).map_err(|panic| self.broken(py, said(&*panic)))
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use isoradix_core::{Error, LockReceipt, NodeHandle, PinReceipt};
+use isoradix_core::{Error, HostLockReceipt, LockReceipt, NodeHandle, PinReceipt};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
@@ -21,8 +21,9 @@ const NODE: Scalar =
     scalars::any("node", "pass the node of a MatchResult or an InsertResult, a NodeInfo's handle, or cache.root");
 const LOCK_RECEIPT: Scalar = scalars::any("receipt", "pass what lock() returned");
 const PIN_RECEIPT: Scalar = scalars::any("receipt", "pass what pin() returned");
+const HOST_LOCK_RECEIPT: Scalar = scalars::any("receipt", "pass what host_lock() returned");
 
-/// Bits 61 and up tell what an int is; the core sets them.
+/// Bits 61 and up tell what an int is; the core sets them. Bit 60 tells a host lock from a lock.
 const KIND_BIT: u32 = 61;
 const A_NODE: u64 = 0b000;
 const A_LOCK: u64 = 0b010;
@@ -36,7 +37,7 @@ const MARK_BITS: u32 = 28;
 static CACHES: AtomicU32 = AtomicU32::new(0);
 
 /// What a cache's handles and receipts have in common. The first cache of a process has none.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
 impl Mark {
@@ -72,6 +73,12 @@ impl Mark {
         receipt.to_bits() ^ self.0
     }
 
+    /// A host lock's receipt as Python sees it.
+    #[inline]
+    pub(crate) fn host_lock_receipt(self, receipt: HostLockReceipt) -> u64 {
+        receipt.to_bits() ^ self.0
+    }
+
     /// Reads a node handle.
     #[inline]
     pub(crate) fn read_node(self, given: &Bound<'_, PyAny>) -> PyResult<NodeHandle> {
@@ -90,15 +97,21 @@ impl Mark {
         PIN_RECEIPT.read(given).map(|bits| PinReceipt::from_bits(bits ^ self.0))
     }
 
+    /// Reads a host lock's receipt.
+    #[inline]
+    pub(crate) fn read_host_lock_receipt(self, given: &Bound<'_, PyAny>) -> PyResult<HostLockReceipt> {
+        HOST_LOCK_RECEIPT.read(given).map(|bits| HostLockReceipt::from_bits(bits ^ self.0))
+    }
+
     /// The handle that another call gave out, of this cache or another one.
     #[inline]
     pub(crate) fn take(self, handle: Handle) -> NodeHandle {
         NodeHandle::from_bits(self.on_handle(handle.to_bits()))
     }
 
-    /// The exception for a refusal of the core: handles and receipts in it are shown as the caller gave them.
+    /// The exception for a refusal by a `cache`, of that class: handles and receipts in it are shown as the caller gave them.
     #[cold]
-    pub(crate) fn error(self, py: Python<'_>, error: &Error) -> PyErr {
+    pub(crate) fn error(self, py: Python<'_>, cache: &str, error: &Error) -> PyErr {
         let (shown, class, what, foreign) = match error {
             Error::StaleHandle { handle } => {
                 let shown = Error::StaleHandle { handle: self.on_handle(*handle) };
@@ -121,7 +134,7 @@ impl Mark {
             class,
             format!(
                 "{fault} of this cache\n\
-                 hint: it looks like a {what} of another PrefixCache; give it to the cache that it came from"
+                 hint: it looks like a {what} of another {cache}; give it to the cache that it came from"
             ),
         )
     }

@@ -9,6 +9,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod arrays;
+mod bytes;
 mod cache;
 mod errors;
 mod events;
@@ -18,13 +19,16 @@ mod guard;
 mod handles;
 mod ints;
 mod journal;
+mod look;
 mod namespace;
 mod node;
 mod policy;
 mod pool;
+mod ranks;
 mod results;
 mod scalars;
 mod shared;
+mod tiered;
 mod walk;
 
 use pyo3::prelude::*;
@@ -45,6 +49,8 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     events::register(module)?;
     pool::register(module)?;
     cache::register(module)?;
+    tiered::register(module)?;
+    ranks::register(module)?;
     // The package says what is public.
     module.delattr("__all__")
 }

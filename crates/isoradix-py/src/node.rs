@@ -44,6 +44,15 @@ pub(crate) struct NodeInfo {
     /// Outstanding pins on the node or below it.
     #[pyo3(get)]
     pin_ref: u32,
+    /// Outstanding host locks on the node or below it.
+    #[pyo3(get)]
+    host_ref: u32,
+    /// Whether the device has it.
+    #[pyo3(get)]
+    on_device: bool,
+    /// Whether host memory has it; never in a cache of one tier.
+    #[pyo3(get)]
+    on_host: bool,
     /// Clock (step, seq) of its making.
     #[pyo3(get)]
     created: (u64, u64),
@@ -62,12 +71,13 @@ impl NodeInfo {
     }
 
     fn __repr__(&self) -> String {
-        let Self { sequence, depth, length, children, hits, priority, lock_ref, pin_ref, .. } = self;
+        let Self { sequence, depth, length, children, hits, priority, lock_ref, pin_ref, host_ref, .. } = self;
+        let [on_device, on_host] = [self.on_device, self.on_host].map(|flag| if flag { "True" } else { "False" });
         let (handle, parent) = (self.handle.to_bits(), self.parent.to_bits());
         format!(
             "NodeInfo(handle={handle:#x}, parent={parent:#x}, sequence={sequence}, depth={depth}, length={length}, \
              children={children}, hits={hits}, priority={priority}, lock_ref={lock_ref}, pin_ref={pin_ref}, \
-             created={:?}, last_access={:?}, namespace={})",
+             host_ref={host_ref}, on_device={on_device}, on_host={on_host}, created={:?}, last_access={:?}, namespace={})",
             self.created,
             self.last_access,
             namespace::show(&self.name)
@@ -88,6 +98,9 @@ impl NodeInfo {
             priority: info.priority,
             lock_ref: info.lock_ref,
             pin_ref: info.pin_ref,
+            host_ref: info.host_ref,
+            on_device: info.on_device,
+            on_host: info.on_host,
             created: (info.created.step, info.created.seq),
             last_access: (info.last_access.step, info.last_access.seq),
             name: info.namespace.clone(),

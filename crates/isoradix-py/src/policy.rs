@@ -170,7 +170,7 @@ fn whole(part: &Bound<'_, PyAny>) -> Option<i64> {
 
 /// A number that tells threads apart while they live; never 0.
 #[inline]
-fn this_thread() -> usize {
+pub(crate) fn this_thread() -> usize {
     thread_local! {
         static MARK: u8 = const { 0 };
     }

@@ -7,6 +7,7 @@ use pyo3::types::PyTuple;
 use crate::errors::{self, describe};
 use crate::handles::{Handle, Mark};
 use crate::scalars;
+use crate::tiered::TieredMatchResult;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<MatchResult>()?;
@@ -98,6 +99,9 @@ fn read_point(given: &Bound<'_, PyAny>, mark: Mark) -> PyResult<Resume> {
     if let Ok(done) = given.cast::<InsertResult>() {
         let done = done.get();
         return Ok(Resume { node: mark.take(done.node), length: done.length });
+    }
+    if let Ok(found) = given.cast::<TieredMatchResult>() {
+        return Ok(found.get().on_device(mark));
     }
     let pair = given.cast::<PyTuple>().ok().filter(|pair| pair.len() == 2).ok_or_else(|| {
         errors::input_type(

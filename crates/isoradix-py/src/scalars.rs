@@ -2,6 +2,7 @@
 //!
 //! Read by hand, so that a wrong one gives an error of ours that names the argument, its value and its range.
 
+use isoradix_core::protocol::WINDOW_MAX;
 use isoradix_core::{PAGE_SIZE_MAX, SLOT_LIMIT};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -19,6 +20,16 @@ pub(crate) struct Scalar {
 /// Any unsigned 64-bit integer.
 pub(crate) const fn any(name: &'static str, hint: &'static str) -> Scalar {
     Scalar { name, min: 0, max: u64::MAX, hint }
+}
+
+/// An unsigned integer up to `max`.
+pub(crate) const fn up_to(name: &'static str, max: u64, hint: &'static str) -> Scalar {
+    within(name, 0, max, hint)
+}
+
+/// An unsigned integer from `min` to `max`.
+pub(crate) const fn within(name: &'static str, min: u64, max: u64, hint: &'static str) -> Scalar {
+    Scalar { name, min, max, hint }
 }
 
 /// Tokens to allocate or to evict.
@@ -45,6 +56,34 @@ pub(crate) const JOURNAL_RECORDS: Scalar = Scalar {
     max: u32::MAX as u64,
     hint: "pass a number of records, 0 to keep none; each takes about 72 bytes of memory",
 };
+
+/// Host pages that a pool may have: their numbers fit an int32.
+pub(crate) const HOST_PAGES_MAX: u64 = i32::MAX as u64;
+/// Host pages of a rank.
+pub(crate) const HOST_PAGES: Scalar = up_to(
+    "host_pages",
+    HOST_PAGES_MAX,
+    "pass the number of host pages that this rank has memory for; 0 if its pinning failed",
+);
+/// Host pages to evict, to withdraw, to restore, or that were reserved.
+pub(crate) const PAGES: Scalar = up_to("pages", u32::MAX as u64, "pass a number of host pages, 0 or more");
+/// A rank of a domain.
+pub(crate) const RANK: Scalar = up_to("rank", u32::MAX as u64, "ranks of a domain are counted from 0");
+/// Operations in a window.
+pub(crate) const WINDOW: Scalar = Scalar {
+    name: "window",
+    min: 1,
+    max: WINDOW_MAX as u64,
+    hint: "64 operations are enough for a few steps of latency; all ranks use the same number",
+};
+/// The name of an operation.
+pub(crate) const OPERATION: Scalar = any("operation", "pass the operation of a Query, Start or Cancel");
+/// Tokens found or arrived.
+pub(crate) const TOKENS: Scalar = any("tokens", "pass a number of tokens, 0 or more");
+/// A moment on a rank's own clock.
+pub(crate) const NOW_MS: Scalar = any("now_ms", "pass time.monotonic_ns() // 1_000_000");
+/// The incarnation of a group.
+pub(crate) const EPOCH: Scalar = any("epoch", "pass the number of the group's incarnation, equal on all ranks");
 
 impl Scalar {
     /// Reads an unsigned integer.
@@ -119,11 +158,14 @@ pub(crate) fn number(given: &Bound<'_, PyAny>) -> String {
 
 /// Reads a flag, which is off if absent.
 pub(crate) fn flag(given: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<bool> {
-    given.map_or(Ok(false), |given| {
-        given.extract::<bool>().map_err(|_| {
-            let message = format!("{name} is {}, expected a bool\nhint: pass True or False", describe(given));
-            errors::input_type(given.py(), message)
-        })
+    given.map_or(Ok(false), |given| boolean(given, name))
+}
+
+/// Reads a flag.
+pub(crate) fn boolean(given: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    given.extract::<bool>().map_err(|_| {
+        let message = format!("{name} is {}, expected a bool\nhint: pass True or False", describe(given));
+        errors::input_type(given.py(), message)
     })
 }
 

@@ -41,6 +41,7 @@ pub use error::StepError;
 use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume};
 use crate::defects::Planted;
 use crate::error::Error;
+use crate::events::KvEvent;
 use crate::holds::{LockReceipt, PinReceipt};
 use crate::host::HostPool;
 use crate::ints::Ints;
@@ -202,6 +203,11 @@ impl TieredCache {
     /// As there.
     pub fn unpin(&mut self, receipt: PinReceipt) -> Result<(), Error> {
         self.cache.unpin(receipt)
+    }
+
+    /// See [`PrefixCache::take_events`].
+    pub fn take_events(&mut self) -> Vec<KvEvent> {
+        self.cache.take_events()
     }
 
     /// What is to be carried out now, in order.

@@ -8,7 +8,7 @@ use isoradix_core::Ints;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::{Role, refuse_byte_order, refuse_dimensions, refuse_dtype, refuse_layout};
+use super::{Role, hint, refuse_byte_order, refuse_dimensions, refuse_dtype, refuse_layout};
 use crate::errors;
 
 /// Whether `given` has a buffer.
@@ -60,6 +60,11 @@ impl View {
         })
     }
 
+    /// Where the items lie, if they may be written.
+    pub(super) fn place(&self) -> Option<*mut i64> {
+        self.0.as_ref().filter(|view| view.readonly == 0).map(|view| view.buf.cast())
+    }
+
     /// Takes the buffer of `given`, which may run Python code.
     pub(super) fn take(&mut self, given: &Bound<'_, PyAny>, role: &Role) -> PyResult<()> {
         debug_assert!(self.0.is_none());
@@ -70,10 +75,10 @@ impl View {
         }
         // A view that was not filled in has no owner, and releasing it does nothing.
         let cause = PyErr::fetch(given.py());
-        let error = errors::input_type(
-            given.py(),
-            format!("{} gives no readable buffer: {cause}\nhint: pass numpy.array({0}, dtype=numpy.int64)", role.name),
-        );
+        let name = role.name;
+        let hint = hint(role, || format!("pass numpy.array({name}, dtype=numpy.int64)"));
+        let message = format!("{name} gives no readable buffer: {cause}\nhint: {hint}");
+        let error = errors::input_type(given.py(), message);
         error.set_cause(given.py(), Some(cause));
         Err(error)
     }

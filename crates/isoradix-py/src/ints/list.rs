@@ -54,7 +54,7 @@ fn read(item: Borrowed<'_, '_, PyAny>, index: usize, role: &Role) -> PyResult<i6
 #[cold]
 fn read_rare(item: &Bound<'_, PyAny>, index: usize, role: &Role) -> PyResult<i64> {
     let py = item.py();
-    let Role { name, item: noun, max } = role;
+    let Role { name, item: noun, max, .. } = role;
     // SAFETY: a valid object, and the result is a new reference or null with an exception set.
     let int = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_Index(item.as_ptr())) };
     match int {

@@ -2,12 +2,14 @@
 //!
 //! Accepted are lists and tuples of int, numpy arrays of int32, uint32 and int64, anything with a buffer of these
 //! (`array.array`, `memoryview`), and torch tensors on the CPU, which torch shows as numpy arrays without copying.
-//! One-dimensional, contiguous, aligned, in native byte order. Read-only memory is fine: nothing is written.
+//! One-dimensional, contiguous, aligned, in native byte order. Read-only memory is fine: nothing is written, but for the
+//! ballots of [`Words`].
 
 mod array;
 mod buffer;
 mod list;
 mod tensor;
+mod words;
 
 use isoradix_core::{Ints, SLOT_LIMIT, TOKEN_LIMIT};
 use numpy::PyUntypedArray;
@@ -15,6 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::errors::{self, describe};
+
+pub(crate) use words::{OUT, REDUCED, Words};
 
 /// What a sequence of integers is for; it names the sequence and its items in messages.
 pub(crate) struct Role {
@@ -24,12 +28,18 @@ pub(crate) struct Role {
     item: &'static str,
     /// The largest item.
     max: u64,
+    /// The item types that are accepted.
+    accepted: &'static str,
+    /// What to do about another type or layout, where that is the same for all of them.
+    hint: Option<&'static str>,
 }
 
+const NARROW: &str = "int32, uint32 and int64";
+
 /// Tokens.
-pub(crate) const KEY: Role = Role { name: "key", item: "token", max: TOKEN_LIMIT - 1 };
+pub(crate) const KEY: Role = Role { name: "key", item: "token", max: TOKEN_LIMIT - 1, accepted: NARROW, hint: None };
 /// Device slots.
-pub(crate) const SLOTS: Role = Role { name: "slots", item: "slot", max: SLOT_LIMIT - 1 };
+pub(crate) const SLOTS: Role = Role { name: "slots", item: "slot", max: SLOT_LIMIT - 1, accepted: NARROW, hint: None };
 
 /// Keeps what a borrowed sequence needs to stay readable: nothing, a buffer view, a temporary array or a copy.
 ///
@@ -94,13 +104,13 @@ impl<'py> Borrow<'py> {
 
 #[cold]
 fn refuse_type(given: &Bound<'_, PyAny>, role: &Role) -> PyErr {
-    let name = role.name;
+    let Role { name, accepted, .. } = role;
+    let hint = hint(role, || format!("pass list({name}) or numpy.asarray({name}, dtype=numpy.int64)"));
     errors::input_type(
         given.py(),
         format!(
             "{name} is {}; accepted are a list or tuple of int, an array.array, a numpy array or a CPU torch tensor \
-             of int32, uint32 or int64\n\
-             hint: pass list({name}) or numpy.asarray({name}, dtype=numpy.int64)",
+             of {accepted}\nhint: {hint}",
             describe(given)
         ),
     )
@@ -108,46 +118,36 @@ fn refuse_type(given: &Bound<'_, PyAny>, role: &Role) -> PyErr {
 
 #[cold]
 fn refuse_dtype(py: Python<'_>, role: &Role, dtype: &str) -> PyErr {
-    let name = role.name;
-    errors::input_type(
-        py,
-        format!(
-            "{name} has items of type {dtype}; accepted are int32, uint32 and int64\n\
-             hint: convert it once, e.g. {name}.astype(numpy.int64), where the values are integers"
-        ),
-    )
+    let Role { name, accepted, .. } = role;
+    let hint =
+        hint(role, || format!("convert it once, e.g. {name}.astype(numpy.int64), where the values are integers"));
+    let are = if accepted.contains(' ') { "accepted are" } else { "accepted is" };
+    errors::input_type(py, format!("{name} has items of type {dtype}; {are} {accepted}\nhint: {hint}"))
 }
 
 #[cold]
 fn refuse_byte_order(py: Python<'_>, role: &Role, dtype: &str) -> PyErr {
     let name = role.name;
-    errors::input_type(
-        py,
-        format!(
-            "{name} has items of type {dtype}, which is not the byte order of this machine\n\
-             hint: convert it once, e.g. {name}.astype(numpy.int64)"
-        ),
-    )
+    let hint = hint(role, || format!("convert it once, e.g. {name}.astype(numpy.int64)"));
+    let message =
+        format!("{name} has items of type {dtype}, which is not the byte order of this machine\nhint: {hint}");
+    errors::input_type(py, message)
 }
 
 #[cold]
 fn refuse_dimensions(py: Python<'_>, role: &Role, dimensions: usize) -> PyErr {
     let name = role.name;
-    errors::input_type(
-        py,
-        format!(
-            "{name} has {dimensions} dimensions, accepted is 1\nhint: pass one sequence a call, e.g. {name}.reshape(-1)"
-        ),
-    )
+    let hint = hint(role, || format!("pass one sequence a call, e.g. {name}.reshape(-1)"));
+    errors::input_type(py, format!("{name} has {dimensions} dimensions, accepted is 1\nhint: {hint}"))
 }
 
 #[cold]
 fn refuse_layout(py: Python<'_>, role: &Role, fault: &str) -> PyErr {
     let name = role.name;
-    errors::input_type(
-        py,
-        format!(
-            "{name} is not {fault} in memory\nhint: pass a contiguous copy, e.g. numpy.array({name}) or {name}.contiguous()"
-        ),
-    )
+    let hint = hint(role, || format!("pass a contiguous copy, e.g. numpy.array({name}) or {name}.contiguous()"));
+    errors::input_type(py, format!("{name} is not {fault} in memory\nhint: {hint}"))
+}
+
+fn hint(role: &Role, usual: impl FnOnce() -> String) -> String {
+    role.hint.map_or_else(usual, str::to_owned)
 }

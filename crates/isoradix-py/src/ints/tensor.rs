@@ -4,7 +4,7 @@ use numpy::PyUntypedArray;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::Role;
+use super::{Role, hint};
 use crate::errors::{self, describe};
 
 /// The array over the memory of `given`, or `None` if it is no tensor.
@@ -25,19 +25,21 @@ fn refuse(given: &Bound<'_, PyAny>, role: &Role, cause: PyErr) -> PyErr {
     let name = role.name;
     let text = |attribute: &str| given.getattr(attribute).map_or_else(|_| "?".to_owned(), |value| value.to_string());
     let (device, dtype) = (text("device"), text("dtype"));
+    let accepted = role.accepted;
+    let or = |usual: &str| hint(role, || usual.replace('$', name));
     let message = match device.as_str() {
         "cpu" => format!(
-            "{name} is a tensor of {dtype}; accepted are CPU tensors of int32, uint32 and int64\n\
-             hint: convert it once, e.g. {name}.to(torch.int64)"
+            "{name} is a tensor of {dtype}; accepted are CPU tensors of {accepted}\nhint: {}",
+            or("convert it once, e.g. $.to(torch.int64)")
         ),
         "?" => format!(
-            "{name} is {} whose numpy() failed: {cause}\n\
-             hint: pass a numpy array or a CPU torch tensor of int32 or int64",
-            describe(given)
+            "{name} is {} whose numpy() failed: {cause}\nhint: {}",
+            describe(given),
+            or("pass a numpy array or a CPU torch tensor of int32 or int64")
         ),
         _ => format!(
-            "{name} is a tensor of {dtype} on {device}; accepted are CPU tensors of int32, uint32 and int64\n\
-             hint: keep keys and slots on the host, or copy explicitly with {name}.cpu()"
+            "{name} is a tensor of {dtype} on {device}; accepted are CPU tensors of {accepted}\nhint: {}",
+            or("keep keys and slots on the host, or copy explicitly with $.cpu()")
         ),
     };
     let error = errors::input_type(given.py(), message);

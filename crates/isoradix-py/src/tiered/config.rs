@@ -1,0 +1,92 @@
+//! What a tiered cache is made with, beside what every cache is made with.
+
+use isoradix_core::{PrefetchPatience, Tiers, Writing};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use crate::errors::{self, Class, describe};
+use crate::scalars::{self, Scalar};
+
+type Given<'a, 'py> = &'a Bound<'py, PyAny>;
+
+const LOAD_BACK_MIN: Scalar = scalars::any("load_back_min", "pass the fewest tokens that are worth loading back");
+const PREFETCH_MIN: Scalar =
+    scalars::any("prefetch_min", "pass the fewest tokens that are worth fetching from storage");
+const PATIENCE: Scalar = scalars::any("prefetch_patience", "pass milliseconds: (base, for each 1,024 tokens, at most)");
+
+/// The keyword arguments that make up the tiers; what is absent is as usual.
+pub(super) struct Arguments<'a, 'py> {
+    pub(super) writing: Option<Given<'a, 'py>>,
+    pub(super) load_back_min: Option<Given<'a, 'py>>,
+    pub(super) prefetch_min: Option<Given<'a, 'py>>,
+    pub(super) storage: Option<Given<'a, 'py>>,
+    pub(super) window: Option<Given<'a, 'py>>,
+    pub(super) patience: Patience,
+}
+
+impl Arguments<'_, '_> {
+    pub(super) fn read(self) -> PyResult<Tiers> {
+        let usual = Tiers::default();
+        let or =
+            |given: Option<Given<'_, '_>>, scalar: Scalar, usual| given.map_or(Ok(usual), |given| scalar.read(given));
+        Ok(Tiers {
+            writing: self.writing.map_or(Ok(usual.writing), writing)?,
+            load_back_min: or(self.load_back_min, LOAD_BACK_MIN, usual.load_back_min)?,
+            prefetch_min: or(self.prefetch_min, PREFETCH_MIN, usual.prefetch_min)?,
+            storage: scalars::flag(self.storage, "storage")?,
+            window: self.window.map_or(Ok(usual.window), |window| scalars::WINDOW.read_u32(window))?,
+            patience: self.patience.0,
+        })
+    }
+}
+
+/// Reads `"through:HITS"` or `"back:LOW_WATER"`.
+fn writing(given: Given<'_, '_>) -> PyResult<Writing> {
+    const HINT: &str = "hint: \"through:1\" writes everything to host, \"through:2\" what is used again; \
+                        \"back:TOKENS\" begins when less than that could be freed without loss";
+    let py = given.py();
+    let text = given
+        .cast::<PyString>()
+        .map_err(|_| errors::input_type(py, format!("writing is {}, expected a str\n{HINT}", describe(given))))?
+        .to_string_lossy()
+        .into_owned();
+    let parsed = match text.split_once(':') {
+        Some(("through", hits)) => hits.parse().ok().filter(|hits| *hits > 0).map(|hits| Writing::Through { hits }),
+        Some(("back", tokens)) => tokens.parse().ok().map(|low_water| Writing::Back { low_water }),
+        _ => None,
+    };
+    parsed.ok_or_else(|| {
+        let message = format!("writing {text:?} is unknown: accepted are \"through:HITS\" and \"back:TOKENS\"\n{HINT}");
+        errors::new(py, Class::InvalidInput, message)
+    })
+}
+
+/// The `prefetch_patience` argument: `None` is "for ever", which is not the usual one.
+pub(super) struct Patience(Option<PrefetchPatience>);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self(Tiers::default().patience)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Patience {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_none() {
+            return Ok(Self(None));
+        }
+        let given = given.to_owned();
+        let three = given.cast::<PyTuple>().ok().filter(|three| three.len() == 3).ok_or_else(|| {
+            let message = format!(
+                "prefetch_patience is {}, expected three ints or None\n\
+                 hint: pass milliseconds: (base, for each 1,024 tokens, at most), or None to wait for ever",
+                describe(&given)
+            );
+            errors::input_type(given.py(), message)
+        })?;
+        let ms = |at| PATIENCE.read(&three.get_item(at)?);
+        Ok(Self(Some(PrefetchPatience { base_ms: ms(0)?, per_ki_token_ms: ms(1)?, most_ms: ms(2)? })))
+    }
+}
