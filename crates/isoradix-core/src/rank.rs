@@ -9,6 +9,7 @@
 //! A driver holds one `Rank`, one [`Board`] and, for its vote thread, one [`VoteMachine`](crate::protocol::VoteMachine). The
 //! scheduler's thread calls what is in here; I/O threads post to the board, and nothing else.
 
+use crate::operation::Event;
 use crate::ordinal::Ordinal;
 use crate::protocol::{
     AppliedFrame, Board, Control, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member, ProtocolError, Reduced, RunAhead,
@@ -53,7 +54,7 @@ impl Rank {
     /// deadline has passed are ended beside what `controls` decide.
     ///
     /// # Errors
-    /// With nothing changed: backpressure, too many controls, a stop frame before this, a step that is not closed, a follower's
+    /// With nothing changed: backpressure, too many controls or one that no rank could apply, a stop frame before this, a step that is not closed, a follower's
     /// seat. Fatally, what [`TieredCache`] finds in the frame.
     pub fn lead(
         &mut self,
@@ -64,6 +65,7 @@ impl Rank {
     ) -> Result<Frame, StepError> {
         self.leader_seat()?;
         self.may_enter("lead", board)?;
+        controls.iter().try_for_each(|control| self.check_control(*control))?;
         let digest = self.digest();
         let room = FRAME_CONTROLS_MAX.saturating_sub(controls.len());
         let late: Vec<Control> = self.cache.overdue().into_iter().map(Control::TimeOut).take(room).collect();
@@ -186,6 +188,13 @@ impl Rank {
         }
     }
 
+    fn next_step(&self) -> u64 {
+        match &self.seat {
+            Seat::Leader(leader) => leader.next_step(),
+            Seat::Follower(follower) => follower.next_step(),
+        }
+    }
+
     fn apply(&mut self, applied: &AppliedFrame, board: &mut Board) -> Result<(), StepError> {
         self.open = Some(applied.step());
         self.cache.apply(applied, board).inspect_err(|_| self.broken = true)
@@ -195,10 +204,33 @@ impl Rank {
         let hint = "make board and cache with one window";
         let (width, of_cache) = (board.admission().width().into(), self.cache.operations().window().into());
         ProtocolError::in_range("the board's window", width, of_cache, of_cache, hint)?;
+        let (next, now) = (self.next_step(), self.cache.cache().clock().step);
+        let hint = "begin with step 1, the same on all ranks";
+        ProtocolError::in_range("step", next, now + 1, u64::MAX - 1, hint)?;
         match (self.broken, self.open) {
             (true, _) => Err(out_of_order(call, "an earlier frame could not be applied: this rank is at its end")),
             (_, Some(_)) => Err(out_of_order(call, "the step before is not closed")),
             (false, None) => Ok(()),
+        }
+    }
+
+    /// Refuses a decision that no rank could apply.
+    fn check_control(&self, control: Control) -> Result<(), StepError> {
+        let (k, event) = match control {
+            Control::Terminate(k) => (k, Event::Terminate),
+            Control::TimeOut(k) => (k, Event::TimeOut),
+            Control::Abort(k) => (k, Event::Abort),
+            Control::Mode(_) | Control::Stop => return Ok(()),
+        };
+        let operations = self.cache.operations();
+        if k.0 >= operations.issued() {
+            return Err(ProtocolError::NotIssued { operation: k, issued: operations.issued() }.into());
+        }
+        match operations.operation(k) {
+            Some(operation) if operation.transition(event).is_none() => {
+                Err(out_of_order("lead", "this operation takes no such decision; only a prefetch is terminated"))
+            }
+            _ => Ok(()),
         }
     }
 

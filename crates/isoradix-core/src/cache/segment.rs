@@ -16,6 +16,8 @@ pub(crate) struct Segment {
 pub(crate) struct Chosen {
     pub(crate) segments: Vec<Segment>,
     ends: BTreeSet<NodeHandle>,
+    /// Nodes that have to wait for something above them.
+    waiting: BTreeSet<NodeHandle>,
 }
 
 impl Chosen {
@@ -23,6 +25,14 @@ impl Chosen {
         if self.ends.insert(segment.end) {
             self.segments.push(segment);
         }
+    }
+
+    pub(crate) fn wait(&mut self, end: NodeHandle) {
+        self.waiting.insert(end);
+    }
+
+    pub(crate) fn waits(&self, end: NodeHandle) -> bool {
+        self.waiting.contains(&end)
     }
 
     pub(crate) fn has(&self, end: NodeHandle) -> bool {

@@ -115,13 +115,21 @@ impl PrefixCache {
         u32::try_from(units / self.tree.page as u64).unwrap_or(u32::MAX)
     }
 
-    /// The nodes of a path that are on the device alone, and that nothing is to bring to host, top down.
-    pub(crate) fn path_without_backup(&self, node: NodeHandle) -> Vec<NodeHandle> {
+    /// The nodes of a path that are on the device alone, and that nothing is to bring to host, top down: from the first one on that
+    /// is not known, whose ancestors are known with it.
+    pub(crate) fn path_without_backup(&self, node: NodeHandle, known: impl Fn(NodeHandle) -> bool) -> Vec<NodeHandle> {
         let Ok(id) = self.tree.nodes.resolve(node) else { return Vec::new() };
-        let path = self.tree.path_up(id).take_while(|at| self.tree.lacks_backup(*at));
-        let mut path: Vec<NodeHandle> = path.map(|at| self.tree.nodes.handle(at)).collect();
+        let new = |at: &NodeId| self.tree.lacks_backup(*at) && !known(self.tree.nodes.handle(*at));
+        let mut path: Vec<NodeHandle> =
+            self.tree.path_up(id).take_while(new).map(|at| self.tree.nodes.handle(at)).collect();
         path.reverse();
         path
+    }
+
+    /// The node above.
+    pub(crate) fn parent(&self, node: NodeHandle) -> NodeHandle {
+        let id = self.tree.nodes.resolve(node).unwrap_or(ROOT);
+        if id == ROOT { NodeHandle::ROOT } else { self.tree.nodes.handle(self.tree.nodes[id].parent) }
     }
 
     /// Refuses an anchor that is not on the path of a key; see [`Resume`] for what is compared.
@@ -149,6 +157,7 @@ impl PrefixCache {
     /// A user-defined policy that fails on a leaf leaves it where it is.
     pub(crate) fn evict_from_host(&mut self, pages: u32, out: &mut Vec<u32>) -> u32 {
         let mut freed = 0;
+        self.order.settle_host(&self.tree);
         while freed < pages {
             let Some(id) = self.order.pop_host() else { break };
             let node = &self.tree.nodes[id];
@@ -206,12 +215,13 @@ impl PrefixCache {
     /// what is on host or chosen. False if something above is still pending, so that the wish has to wait.
     pub(crate) fn choose_backups(&self, node: NodeHandle, hits: u32, chosen: &mut Chosen) -> bool {
         let Ok(id) = self.tree.nodes.resolve(node) else { return true };
-        // What is chosen has its ancestors chosen too, so the walk may end there.
-        let lacks = |at: &NodeId| self.tree.lacks_backup(*at) && !chosen.has(self.tree.nodes.handle(*at));
+        // What is chosen or waits has its ancestors with it, so the walk may end there.
+        let handle = |at: NodeId| self.tree.nodes.handle(at);
+        let lacks = |at: &NodeId| self.tree.lacks_backup(*at) && !chosen.has(handle(*at)) && !chosen.waits(handle(*at));
         let path: Vec<NodeId> = self.tree.path_up(id).take_while(lacks).collect();
-        let Some(top) = path.last() else { return true };
-        let above = self.tree.nodes[*top].parent;
-        if self.tree.nodes[above].residency.has(Residency::PENDING) {
+        let above = path.last().map_or(id, |top| self.tree.nodes[*top].parent);
+        if chosen.waits(handle(above)) || (!path.is_empty() && self.tree.nodes[above].residency.has(Residency::PENDING)) {
+            path.into_iter().for_each(|at| chosen.wait(self.tree.nodes.handle(at)));
             return false;
         }
         for at in path.into_iter().rev() {
@@ -224,14 +234,20 @@ impl PrefixCache {
         true
     }
 
-    /// The leaves on the device alone that would go next, enough for `units` together with what is above them.
-    pub(crate) fn next_without_backup(&mut self, units: u64) -> Vec<NodeHandle> {
+    /// The leaves on the device alone that would go next, enough for `units` together with what is above them. A leaf is passed
+    /// over that comes to more than `most` units with that.
+    pub(crate) fn next_without_backup(&mut self, units: u64, most: u64) -> Vec<NodeHandle> {
         let (mut leaves, mut counted, mut found) = (Vec::new(), BTreeSet::new(), 0);
         let tree = &self.tree;
         self.order.look_at_dirty(tree, |id| {
-            leaves.push(tree.nodes.handle(id));
-            for at in tree.path_up(id).take_while(|at| tree.lacks_backup(*at) && counted.insert(*at)) {
-                found += u64::from(tree.nodes[at].pages) * tree.page as u64;
+            let along = tree.path_up(id).take_while(|at| tree.lacks_backup(*at) && !counted.contains(at));
+            let along: Vec<NodeId> = along.collect();
+            let pages: u64 = along.iter().map(|at| u64::from(tree.nodes[*at].pages)).sum();
+            let length = pages * tree.page as u64;
+            if length <= most {
+                leaves.push(tree.nodes.handle(id));
+                counted.extend(along);
+                found += length;
             }
             found < units
         });

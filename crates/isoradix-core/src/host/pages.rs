@@ -24,6 +24,8 @@ struct Held {
     open: usize,
     /// The tree's; those that it has released since are no longer marked as this operation's.
     kept: Vec<u32>,
+    /// How many it has not released.
+    live: usize,
 }
 
 /// Free list and owner of every page.
@@ -58,7 +60,7 @@ impl Pages {
             self.owner[page as usize] = k.0 << 1;
         }
         let open = own.len();
-        self.held.insert(k, Held { own, open, kept: Vec::new() });
+        self.held.insert(k, Held { own, open, kept: Vec::new(), live: 0 });
         narrow(open)
     }
 
@@ -102,6 +104,7 @@ impl Pages {
         let Some(held) = self.held.get_mut(&k) else { return };
         let rest = held.own.split_off(keep as usize);
         held.kept = std::mem::replace(&mut held.own, rest);
+        held.live = held.kept.len();
         held.open -= keep as usize;
         for &page in &held.kept {
             self.owner[page as usize] |= SETTLED;
@@ -122,7 +125,19 @@ impl Pages {
             }
         }
         self.free.extend(pages.iter().rev());
+        runs.iter().for_each(|(k, count)| self.released(*k, *count));
         Ok(runs)
+    }
+
+    /// The tree has released some of an operation's pages. Once most are gone, their numbers are forgotten.
+    fn released(&mut self, k: Ordinal, count: u32) {
+        let Some(held) = self.held.get_mut(&k) else { return };
+        held.live -= count as usize;
+        if held.kept.len() > 2 * held.live + 16 {
+            let owner = &self.owner;
+            held.kept.retain(|page| owner[*page as usize] == k.0 << 1 | SETTLED);
+            held.kept.shrink_to_fit();
+        }
     }
 
     /// The pages of the operation that are the tree's now, in the order of its tokens.

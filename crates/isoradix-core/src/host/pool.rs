@@ -49,6 +49,12 @@ impl HostPool {
         Ok(Self { backing, ledger: Ledger::new(capacity), pages: Pages::new(physical) })
     }
 
+    /// Where its grants come from.
+    #[must_use]
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
     /// The logical side, which decisions read.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {

@@ -174,6 +174,16 @@ impl KeyedOrder {
         Ok(())
     }
 
+    /// Asks again for the unranked leaves on host alone; those for which the policy fails stay so.
+    pub(crate) fn settle_host(&mut self, tree: &Tree) {
+        for id in std::mem::take(&mut self.host.unranked) {
+            match self.key(tree, id) {
+                Ok(key) => self.host.rank(id, tree.nodes[id].sequence, key),
+                Err(_) => self.host.fail(id),
+            }
+        }
+    }
+
     pub(crate) fn pop(&mut self) -> Option<NodeId> {
         self.clean.heap.pop().or_else(|| self.device.heap.pop())
     }

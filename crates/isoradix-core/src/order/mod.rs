@@ -154,6 +154,13 @@ impl Order {
         }
     }
 
+    /// Asks again for the leaves on host alone that are unranked; those for which the policy fails stay so.
+    pub(crate) fn settle_host(&mut self, tree: &Tree) {
+        if let Self::Keyed(order) = self {
+            order.settle_host(tree);
+        }
+    }
+
     /// Takes the next victim among the nodes on host alone out of the order.
     pub(crate) fn pop_host(&mut self) -> Option<NodeId> {
         match self {

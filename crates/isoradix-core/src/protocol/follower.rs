@@ -120,6 +120,11 @@ impl Follower {
             let filled = board.ballots.filled();
             return Err(Divergence::NeverVoted { rank, step, vote: ordinal, filled });
         }
+        let negative = [layout::ISSUED, layout::RETIRED].into_iter().find(|at| vote.words()[*at] < 0);
+        if let Some(at) = negative {
+            let (field, got) = (layout::name(vote.words(), at).0, vote.words()[at].cast_unsigned());
+            return Err(Divergence::Frame { rank, step, field, got, expected: 0 });
+        }
         self.check_pairs(ordinal, vote.words(), &kept)?;
         match kept.lacks(vote.words()) {
             Some(Gap { field, operation, left: agreed, right: own }) => {

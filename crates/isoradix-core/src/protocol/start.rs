@@ -247,6 +247,9 @@ impl std::error::Error for Disagreement {}
 /// # Errors
 /// If anything but the capacity differs, or a record is missing.
 pub fn agree(records: &[StartRecord]) -> Result<Agreement, Disagreement> {
+    if records.is_empty() {
+        return Err(Disagreement::Malformed { what: "no record at all".to_owned() });
+    }
     for (place, record) in (0..).zip(records) {
         let (got, expected) = ((record.rank, record.ranks), (place, u32::try_from(records.len()).unwrap_or(u32::MAX)));
         if got != expected {

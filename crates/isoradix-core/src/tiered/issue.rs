@@ -11,11 +11,14 @@ use crate::hash;
 use crate::host::Stage;
 use crate::operation::{Kind, Subject};
 use crate::ordinal::Ordinal;
-use crate::protocol::Board;
+use crate::protocol::{Board, ProtocolError};
 use crate::provenance::PerRank;
+use std::collections::BTreeSet;
 
 impl TieredCache {
-    /// Issues what the step wished for, in this order: loads, prefetches, backups, stores. What host pages lack is evicted first.
+    /// Issues what the step wished for, in this order: loads, prefetches, stores, backups. What host pages lack is evicted first.
+    ///
+    /// Stores go before backups, which bring them about: so neither starves the other of its place in the window.
     ///
     /// `device_free` are the free slots of the device's pool, by its logical count.
     pub(crate) fn close(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
@@ -27,9 +30,9 @@ impl TieredCache {
         for fetch in std::mem::take(&mut self.wishes.fetches) {
             self.issue_fetch(board, fetch)?;
         }
+        self.issue_stores(board)?;
         self.wish_for_cleaning(device_free);
         self.issue_backups(board)?;
-        self.issue_stores(board)?;
         let (occupied, capacity) = (self.host.ledger().occupied(), self.host.ledger().capacity());
         let counts = hash::mix(self.operations.issued(), self.operations.retired());
         self.cache.note(RecordKind::Ledger, 0, occupied.into(), capacity.into(), counts);
@@ -78,9 +81,7 @@ impl TieredCache {
 
     fn issue_fetch(&mut self, board: &mut Board, mut fetch: Fetch) -> Result<(), StepError> {
         let tokens = self.cache.units_of(fetch.pages);
-        if self.host.ledger().room(fetch.pages).is_err_and(|declined| !self.could_evict(declined.short_by()))
-            || !self.make_room(fetch.pages)
-        {
+        if u64::from(fetch.pages) > self.obtainable_pages() || !self.make_room(fetch.pages) {
             self.decline(Kind::Prefetch, fetch.pages);
             if let Some(lock) = fetch.lock.take() {
                 self.cache.unlock_host(lock)?;
@@ -103,9 +104,10 @@ impl TieredCache {
         u32::try_from(pages).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Whether there is so much on host alone that it could make room. Some of it may be locked.
-    fn could_evict(&self, pages: u64) -> bool {
-        pages * u64::from(self.cache.page_size()) <= self.sizes().host_only
+    /// Host pages that are free, or could be at most: some of what is on host alone may be locked.
+    fn obtainable_pages(&self) -> u64 {
+        let page = u64::from(self.cache.page_size());
+        u64::from(self.host.ledger().available()) + self.sizes().host_only / page
     }
 
     /// Makes so many host pages available, if eviction can; says whether they are.
@@ -122,10 +124,12 @@ impl TieredCache {
         let Writing::Back { low_water } = self.tiers.writing else { return };
         let coming: u64 = self.jobs.iter().map(|(k, job)| if job.is_backup() { self.tokens_of(*k) } else { 0 }).sum();
         let safe = device_free.saturating_add(self.sizes().clean + coming);
-        let missing = low_water.saturating_sub(safe);
+        // No more than host could take.
+        let most = self.obtainable_pages() * u64::from(self.cache.page_size());
+        let missing = low_water.saturating_sub(safe).min(most);
         if missing > 0 {
-            let next = self.cache.next_without_backup(missing);
-            self.wishes.backups.extend(next);
+            let next = self.cache.next_without_backup(missing, most);
+            self.wishes.backups.add(next);
         }
     }
 
@@ -137,17 +141,13 @@ impl TieredCache {
         if self.wishes.backups.is_empty() || !self.has_room() {
             return Ok(());
         }
-        let mut chosen = self.choose_backups();
-        let pages = chosen.iter().fold(0_u32, |sum, segment| sum.saturating_add(segment.pages));
-        if pages > 0 && !self.make_room(pages) {
-            self.decline(Kind::Backup, pages);
-            let mut left = self.host.ledger().available();
-            let fit = chosen.iter().take_while(|segment| {
-                let fits = segment.pages <= left;
-                left = left.saturating_sub(segment.pages);
-                fits
-            });
-            chosen.truncate(fit.count());
+        let wished = self.choose_backups();
+        // What cannot fit is left out first, so that nothing is evicted for it.
+        let chosen = self.fitting(&wished, self.obtainable_pages());
+        self.make_room(total(&chosen));
+        let chosen = self.fitting(&chosen, self.host.ledger().available().into());
+        if chosen.len() < wished.len() {
+            self.decline(Kind::Backup, total(&wished) - total(&chosen));
         }
         if chosen.is_empty() {
             return Ok(());
@@ -168,19 +168,33 @@ impl TieredCache {
         Ok(())
     }
 
+    /// Of these nodes, parents first, those that fit into so many pages. What does not fit is left out, with all below it.
+    fn fitting(&self, chosen: &[Segment], pages: u64) -> Vec<Segment> {
+        let (mut left, mut left_out) = (pages, BTreeSet::new());
+        let mut fits = |segment: &&Segment| {
+            let fits = u64::from(segment.pages) <= left && !left_out.contains(&self.cache.parent(segment.end));
+            if fits {
+                left -= u64::from(segment.pages);
+            } else {
+                left_out.insert(segment.end);
+            }
+            fits
+        };
+        chosen.iter().filter(|segment| fits(segment)).copied().collect()
+    }
+
     /// The nodes that the wishes come to, parents first. A wish below something that is still pending waits for it.
     fn choose_backups(&mut self) -> Vec<Segment> {
         let threshold = match self.tiers.writing {
             Writing::Through { hits } => hits,
             Writing::Back { .. } => 0,
         };
-        let (mut chosen, mut later) = (Chosen::default(), Vec::new());
-        for wish in std::mem::take(&mut self.wishes.backups) {
+        let mut chosen = Chosen::default();
+        for wish in self.wishes.backups.take() {
             if !self.cache.choose_backups(wish, threshold, &mut chosen) {
-                later.push(wish);
+                self.wishes.backups.add([wish]);
             }
         }
-        self.wishes.backups = later;
         chosen.segments
     }
 
@@ -235,6 +249,9 @@ impl TieredCache {
     ///
     /// The rank votes them, reserves as many pages and begins the copy at once.
     pub(crate) fn found(&mut self, board: &mut Board, k: Ordinal, units: PerRank<u64>) -> Result<(), StepError> {
+        if k.0 >= self.operations.issued() {
+            return Err(ProtocolError::NotIssued { operation: k, issued: self.operations.issued() }.into());
+        }
         let asked = match self.jobs.get(&k).map(|job| &job.work) {
             Some(Work::Prefetch(fetch)) => fetch.pages,
             _ => return Ok(()),
@@ -267,4 +284,9 @@ impl TieredCache {
         let transfer = Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored: vec![run] };
         self.effects.push(Effect::Start(transfer));
     }
+}
+
+/// Pages of all of these, which are nodes of one tree.
+fn total(segments: &[Segment]) -> u32 {
+    segments.iter().fold(0, |sum: u32, segment| sum.saturating_add(segment.pages))
 }

@@ -43,7 +43,7 @@ use crate::defects::Planted;
 use crate::error::Error;
 use crate::events::KvEvent;
 use crate::holds::{LockReceipt, PinReceipt};
-use crate::host::HostPool;
+use crate::host::{Backing, HostPool};
 use crate::ints::Ints;
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
@@ -76,11 +76,15 @@ impl TieredCache {
     /// An empty cache in front of a pool of host pages, each as large as a page of the device.
     ///
     /// # Errors
-    /// A configuration out of range.
+    /// A configuration out of range; a fixed pool.
     pub fn new(rank: u32, config: Config, tiers: Tiers, host: HostPool) -> Result<Self, Error> {
         if tiers.writing == (Writing::Through { hits: 0 }) {
             let hint = "1 writes everything through, 2 what is used again";
             return Err(out_of_range("write-through hits", 0, u32::MAX, hint));
+        }
+        if host.backing() == Backing::Fixed {
+            let hint = "make it with Backing::Voting: what a rank can back is found out when it is asked";
+            return Err(Error::Invalid { what: "a fixed pool of host pages".to_owned(), hint });
         }
         let cache = match tiers.writing {
             Writing::Through { .. } => PrefixCache::new(config)?,
@@ -135,7 +139,9 @@ impl TieredCache {
     ) -> Result<Insert, Error> {
         let insert = self.cache.insert(key, slots, namespace, priority, resume)?;
         if let Writing::Through { .. } = self.tiers.writing {
-            self.wishes.backups.extend(self.cache.path_without_backup(insert.node));
+            let wished = |node| self.wishes.backups.has(node);
+            let path = self.cache.path_without_backup(insert.node, wished);
+            self.wishes.backups.add(path);
         }
         Ok(insert)
     }

@@ -4,6 +4,7 @@ use super::jobs::Fetch;
 use crate::cache::Segment;
 use crate::holds::LockReceipt;
 use crate::node::NodeHandle;
+use std::collections::BTreeSet;
 
 /// What the next close of a step issues.
 #[derive(Debug, Default)]
@@ -11,10 +12,40 @@ pub(super) struct Wishes {
     /// Loads whose nodes are on the device already, as far as logic goes.
     pub(super) loads: Vec<(Segment, LockReceipt)>,
     pub(super) fetches: Vec<Fetch>,
-    /// Ends of paths on which something is to be backed up, in the order of their wishes.
-    pub(super) backups: Vec<NodeHandle>,
+    /// What is to be backed up.
+    pub(super) backups: BackupWishes,
     /// What came to host and is to be stored.
     pub(super) stores: Vec<Segment>,
+}
+
+/// Nodes to be backed up, each once, in the order of their wishes.
+#[derive(Debug, Default)]
+pub(super) struct BackupWishes {
+    order: Vec<NodeHandle>,
+    all: BTreeSet<NodeHandle>,
+}
+
+impl BackupWishes {
+    pub(super) fn has(&self, node: NodeHandle) -> bool {
+        self.all.contains(&node)
+    }
+
+    pub(super) fn add(&mut self, nodes: impl IntoIterator<Item = NodeHandle>) {
+        for node in nodes {
+            if self.all.insert(node) {
+                self.order.push(node);
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<NodeHandle> {
+        self.all.clear();
+        std::mem::take(&mut self.order)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
 }
 
 impl Wishes {
