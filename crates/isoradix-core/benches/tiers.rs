@@ -1,6 +1,9 @@
 //! What a second tier costs: a match over both, a node's way to host and back, and a frame with many operations under way.
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+mod common;
+
+use common::{slots, tokens};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::protocol::{Board, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree};
@@ -13,23 +16,6 @@ const NODE: usize = 512;
 const OPERATIONS: u32 = 64;
 /// Pages of each.
 const PAGES: u32 = 64;
-
-/// Deterministic token ids (Steele et al., "Fast splittable pseudorandom number generators", 2014).
-fn tokens(seed: u64, count: usize) -> Vec<i64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % 150_000).cast_signed()
-    };
-    (0..count).map(|_| next()).collect()
-}
-
-fn slots(count: usize) -> Vec<i64> {
-    (0_i64..).take(count).collect()
-}
 
 fn namespace() -> Namespace {
     Namespace::default()

@@ -2,28 +2,14 @@
 //!
 //! `cargo bench -p isoradix-core -- evict` runs one group.
 
+mod common;
+
+use common::{slots, tokens};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use isoradix_core::{Config, Eviction, Ints, Namespace, PrefixCache, Resume};
 
 const PAGE: u32 = 64;
 const LEAF: usize = 64;
-
-/// Deterministic token ids (Steele et al., "Fast splittable pseudorandom number generators", 2014).
-fn tokens(seed: u64, count: usize) -> Vec<i64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % 150_000).cast_signed()
-    };
-    (0..count).map(|_| next()).collect()
-}
-
-fn slots(count: usize) -> Vec<i64> {
-    (0_i64..).take(count).collect()
-}
 
 fn cache(policy: &str) -> PrefixCache {
     let eviction = Eviction::parse(policy).expect("a known policy");

@@ -2,6 +2,8 @@
 
 #[path = "protocol/cluster.rs"]
 mod cluster;
+#[path = "common/random.rs"]
+mod random;
 
 use cluster::{Cluster, DEPTH, EPOCH, RANKS, WINDOW, k, member};
 use isoradix_core::protocol::{
@@ -10,6 +12,7 @@ use isoradix_core::protocol::{
     VoteMachine, Wait, blame,
 };
 use isoradix_core::{Ordinal, PerRank};
+use random::Random;
 
 fn all<T: PartialEq + std::fmt::Debug>(applied: &[AppliedFrame], what: impl Fn(&AppliedFrame) -> T) -> T {
     let values: Vec<T> = applied.iter().map(&what).collect();
@@ -563,18 +566,7 @@ fn a_rank_whose_scheduler_died_names_itself_by_its_frozen_step() {
     assert!(look(&cluster, 904_000).iter().all(|seen| seen.wait == Wait::Fatal { waited_ms: 5_000 }));
 }
 
-/// Steele et al., "Fast splittable pseudorandom number generators", 2014.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
     fn rank(&mut self) -> usize {
         usize::try_from(self.below(RANKS as u64)).unwrap()
     }

@@ -2,11 +2,14 @@
 
 #[path = "ranks/cluster.rs"]
 mod cluster;
+#[path = "common/random.rs"]
+mod random;
 
 use cluster::{Cluster, Setup, ns};
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::Control;
 use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, Tiers, Writing};
+use random::Random;
 
 fn tokens(range: std::ops::Range<u32>) -> Vec<u32> {
     range.collect()
@@ -17,17 +20,17 @@ fn k(ordinal: u64) -> Ordinal {
 }
 
 fn on_host(cluster: &mut Cluster) -> u64 {
-    cluster.all(|node| node.rank.cache().sizes().host_total)
+    cluster.all(|station| station.rank.cache().sizes().host_total)
 }
 
 /// Row 1 of the cases: a node is split while its backup is pending.
 #[test]
 fn a_backup_covers_both_halves_of_a_node_that_is_split_meanwhile() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 1000, 1000, 2));
-    cluster.step(&[], |node| node.insert(&tokens(0..375)));
-    assert!(cluster.nodes.iter().all(|node| node.started[&k(0)].pages.len() == 375));
-    cluster.step(&[], |node| assert_eq!(node.find(&tokens(0..374)).hit_tokens, 374));
-    assert_eq!(cluster.all(|node| node.rank.cache().cache().num_nodes()), 2);
+    cluster.step(&[], |station| station.insert(&tokens(0..375)));
+    assert!(cluster.stations.iter().all(|station| station.started[&k(0)].pages.len() == 375));
+    cluster.step(&[], |station| assert_eq!(station.find(&tokens(0..374)).hit_tokens, 374));
+    assert_eq!(cluster.all(|station| station.rank.cache().cache().num_nodes()), 2);
     assert_eq!(on_host(&mut cluster), 0);
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 375);
@@ -38,13 +41,13 @@ fn a_backup_covers_both_halves_of_a_node_that_is_split_meanwhile() {
 #[test]
 fn a_release_of_no_pages_leaves_no_trace() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 2));
-    cluster.step(&[], |node| {
-        let before = node.rank.digest();
-        assert_eq!(node.cache().evict_host(7), 0);
-        assert_eq!(node.rank.digest(), before);
+    cluster.step(&[], |station| {
+        let before = station.rank.digest();
+        assert_eq!(station.cache().evict_host(7), 0);
+        assert_eq!(station.rank.digest(), before);
     });
-    assert_eq!(cluster.all(|node| node.rank.cache().operations().issued()), 0);
-    assert_eq!(cluster.all(|node| node.started.len() + node.queried.len() + node.cancelled.len()), 0);
+    assert_eq!(cluster.all(|station| station.rank.cache().operations().issued()), 0);
+    assert_eq!(cluster.all(|station| station.started.len() + station.queried.len() + station.cancelled.len()), 0);
 }
 
 /// Row 6: what a match promises is there until it is loaded, or nothing is.
@@ -54,30 +57,30 @@ fn a_promise_on_host_outlives_eviction_and_is_loaded_whole() {
     let key = tokens(0..u32::try_from(length).unwrap());
     let pages = u32::try_from(length / 64).unwrap();
     let mut cluster = Cluster::new(&Setup::of_pages(64, length, pages, 2));
-    cluster.step(&[], |node| node.insert(&key));
+    cluster.step(&[], |station| station.insert(&key));
     cluster.settle();
-    cluster.step(&[], |node| {
-        node.evict_all();
-        let found = node.find(&key);
+    cluster.step(&[], |station| {
+        station.evict_all();
+        let found = station.find(&key);
         assert_eq!((found.hit_tokens, found.host_tokens), (0, length));
-        let receipt = node.cache().host_lock(found.host_node).unwrap();
-        assert_eq!(node.cache().evict_host(1), 0, "the promise is locked");
-        assert_eq!(node.cache().load_back_need(receipt).unwrap(), length);
-        let slots = node.slots(length);
+        let receipt = station.cache().host_lock(found.host_node).unwrap();
+        assert_eq!(station.cache().evict_host(1), 0, "the promise is locked");
+        assert_eq!(station.cache().load_back_need(receipt).unwrap(), length);
+        let slots = station.slots(length);
         let short = &slots[..slots.len() - 1];
-        let refused = node.cache().load_back(receipt, Ints::I64(short)).unwrap_err();
+        let refused = station.cache().load_back(receipt, Ints::I64(short)).unwrap_err();
         assert!(refused.to_string().starts_with("slots has length 257023, expected 257024"), "{refused}");
-        assert_eq!(node.find(&key).hit_tokens, 0, "none of it");
-        assert_eq!(node.cache().load_back(receipt, Ints::I64(&slots)).unwrap(), length);
-        assert_eq!(node.find(&key).hit_tokens, length, "all of it");
+        assert_eq!(station.find(&key).hit_tokens, 0, "none of it");
+        assert_eq!(station.cache().load_back(receipt, Ints::I64(&slots)).unwrap(), length);
+        assert_eq!(station.find(&key).hit_tokens, length, "all of it");
     });
     cluster.settle();
     cluster.assert_quiet();
     // Without a promise it is gone, and the match says so.
-    cluster.step(&[], |node| {
-        node.evict_all();
-        assert_eq!(node.cache().evict_host(1), pages);
-        assert_eq!(node.find(&key).host_tokens, 0);
+    cluster.step(&[], |station| {
+        station.evict_all();
+        assert_eq!(station.cache().evict_host(1), pages);
+        assert_eq!(station.find(&key).host_tokens, 0);
     });
 }
 
@@ -85,46 +88,46 @@ fn a_promise_on_host_outlives_eviction_and_is_loaded_whole() {
 #[test]
 fn a_promise_that_is_not_taken_up_is_given_back() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 2000, 2000, 2));
-    cluster.step(&[], |node| node.insert(&tokens(0..1000)));
+    cluster.step(&[], |station| station.insert(&tokens(0..1000)));
     cluster.settle();
-    cluster.step(&[], |node| {
-        node.evict_all();
-        let found = node.find(&tokens(0..1000));
+    cluster.step(&[], |station| {
+        station.evict_all();
+        let found = station.find(&tokens(0..1000));
         assert_eq!(found.host_tokens, 1000);
-        let receipt = node.cache().host_lock(found.host_node).unwrap();
-        node.cache().unlock_host(receipt).unwrap();
-        assert!(node.cache().unlock_host(receipt).is_err(), "once");
+        let receipt = station.cache().host_lock(found.host_node).unwrap();
+        station.cache().unlock_host(receipt).unwrap();
+        assert!(station.cache().unlock_host(receipt).is_err(), "once");
     });
     cluster.assert_quiet();
-    cluster.step(&[], |node| assert_eq!(node.cache().evict_host(1), 1000));
+    cluster.step(&[], |station| assert_eq!(station.cache().evict_host(1), 1000));
 }
 
 /// Row 13: a second load on top of one that is under way.
 #[test]
 fn a_second_load_brings_only_what_the_first_has_not() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 2));
-    cluster.step(&[], |node| node.insert(&tokens(0..40)));
+    cluster.step(&[], |station| station.insert(&tokens(0..40)));
     cluster.settle();
-    cluster.step(&[], |node| {
-        node.evict_all();
-        let first = node.find(&tokens(0..20));
-        assert_eq!(node.load(first), 20);
+    cluster.step(&[], |station| {
+        station.evict_all();
+        let first = station.find(&tokens(0..20));
+        assert_eq!(station.load(first), 20);
     });
-    assert!(cluster.nodes.iter().all(|node| node.started[&k(1)].slots.len() == 20));
-    cluster.step(&[], |node| {
-        let second = node.find(&tokens(0..40));
+    assert!(cluster.stations.iter().all(|station| station.started[&k(1)].slots.len() == 20));
+    cluster.step(&[], |station| {
+        let second = station.find(&tokens(0..40));
         assert_eq!((second.hit_tokens, second.host_tokens), (20, 20));
-        assert_eq!(node.load(second), 20);
+        assert_eq!(station.load(second), 20);
     });
-    for node in &cluster.nodes {
-        let (first, second) = (&node.started[&k(1)], &node.started[&k(2)]);
+    for station in &cluster.stations {
+        let (first, second) = (&station.started[&k(1)], &station.started[&k(2)]);
         assert_eq!(second.slots.len(), 20);
         assert!(first.slots.iter().all(|slot| !second.slots.contains(slot)), "each slot is loaded once");
         assert!(first.pages.iter().all(|page| !second.pages.contains(page)), "each page once");
     }
     cluster.end(k(2));
     cluster.settle();
-    assert_eq!(cluster.all(|node| node.find(&tokens(0..40)).hit_tokens), 40);
+    assert_eq!(cluster.all(|station| station.find(&tokens(0..40)).hit_tokens), 40);
     cluster.assert_quiet();
 }
 
@@ -134,18 +137,18 @@ fn nothing_is_on_host_below_what_is_not() {
     let mut setup = Setup::of_pages(1, 100, 100, 2);
     setup.tiers.writing = Writing::Through { hits: 2 };
     let mut cluster = Cluster::new(&setup);
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
-    assert_eq!(cluster.all(|node| node.started.len()), 0, "the first hit of two");
-    cluster.step(&[], |node| node.insert(&tokens(0..20)));
-    assert!(cluster.nodes.iter().all(|node| node.started[&k(0)].pages.len() == 10), "the parent alone");
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    assert_eq!(cluster.all(|station| station.started.len()), 0, "the first hit of two");
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
+    assert!(cluster.stations.iter().all(|station| station.started[&k(0)].pages.len() == 10), "the parent alone");
     // The child has its hits, and its parent is still on the way: it waits.
-    cluster.step(&[], |node| node.insert(&tokens(0..20)));
-    assert_eq!(cluster.all(|node| node.rank.cache().operations().issued()), 1);
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
+    assert_eq!(cluster.all(|station| station.rank.cache().operations().issued()), 1);
     cluster.end(k(0));
     cluster.vote();
     cluster.step(&[], |_| ());
     assert_eq!(on_host(&mut cluster), 10);
-    assert!(cluster.nodes.iter().all(|node| node.started[&k(1)].pages.len() == 10), "now the child");
+    assert!(cluster.stations.iter().all(|station| station.started[&k(1)].pages.len() == 10), "now the child");
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 20);
     cluster.assert_quiet();
@@ -155,18 +158,17 @@ fn nothing_is_on_host_below_what_is_not() {
 #[test]
 fn a_failed_backup_leaves_parent_and_child_where_they_are() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 3));
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
-    cluster.step(&[], |node| node.insert(&tokens(0..20)));
-    for (rank, node) in cluster.nodes.iter_mut().enumerate() {
-        node.started.clear();
-        node.board.ended(k(0), PerRank::observe(rank != 1)).unwrap();
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
+    for (rank, station) in cluster.stations.iter_mut().enumerate() {
+        station.end(k(0), rank != 1);
     }
     cluster.vote();
     cluster.step(&[], |_| ());
     assert_eq!(on_host(&mut cluster), 0);
-    assert_eq!(cluster.all(|node| node.cancelled.len()), 1);
+    assert_eq!(cluster.all(|station| station.cancelled.len()), 1);
     // The watermark was in the same vote: the pages are back, and both nodes are tried together.
-    assert!(cluster.nodes.iter().all(|node| node.started[&k(1)].pages.len() == 20));
+    assert!(cluster.stations.iter().all(|station| station.started[&k(1)].pages.len() == 20));
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 20);
     cluster.assert_quiet();
@@ -181,12 +183,12 @@ fn the_capacity_is_that_of_the_smallest_pool() {
     });
     let setup = Setup { host: pages.to_vec(), ..Setup::of_pages(64, 6400, 0, 2) };
     let mut cluster = Cluster::new(&setup);
-    let capacity = cluster.all(|node| u64::from(node.rank.cache().host().ledger().capacity()) * 64);
+    let capacity = cluster.all(|station| u64::from(station.rank.cache().host().ledger().capacity()) * 64);
     assert_eq!(capacity, 7_621_952);
     cluster.step(&[], |_| ());
     cluster.vote();
     cluster.step(&[], |_| ());
-    let capacity = cluster.all(|node| u64::from(node.rank.cache().host().ledger().capacity()) * 64);
+    let capacity = cluster.all(|station| u64::from(station.rank.cache().host().ledger().capacity()) * 64);
     assert_eq!(capacity, 7_621_952, "the larger pool raises nothing");
 }
 
@@ -194,20 +196,20 @@ fn the_capacity_is_that_of_the_smallest_pool() {
 #[test]
 fn a_rank_that_cannot_reserve_keeps_a_node_from_host_everywhere() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
-    let lost = cluster.nodes[1].rank.withdraw(PerRank::observe(50)).unwrap();
+    let lost = cluster.stations[1].rank.withdraw(PerRank::observe(50)).unwrap();
     drop(lost);
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
-    assert_eq!(cluster.nodes[0].started.len(), 1, "rank 0 runs ahead");
-    assert_eq!(cluster.nodes[1].started.len(), 0, "rank 1 has nothing to copy to");
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    assert_eq!(cluster.stations[0].started.len(), 1, "rank 0 runs ahead");
+    assert_eq!(cluster.stations[1].started.len(), 0, "rank 1 has nothing to copy to");
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 0);
-    assert_eq!(cluster.all(|node| node.votes.vote()), 6, "both voted equally often");
-    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().capacity()), 0, "no more than all can back");
+    assert_eq!(cluster.all(|station| station.votes.vote()), 6, "both voted equally often");
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().capacity()), 0, "no more than all can back");
     cluster.assert_quiet();
-    drop(cluster.nodes[1].rank.restore(PerRank::observe(50)));
+    drop(cluster.stations[1].rank.restore(PerRank::observe(50)));
     cluster.step(&[], |_| ());
     cluster.vote();
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 10);
 }
@@ -216,10 +218,10 @@ fn a_rank_that_cannot_reserve_keeps_a_node_from_host_everywhere() {
 #[test]
 fn what_was_agreed_is_taken_and_a_later_failure_changes_nothing() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
     cluster.end(k(0));
     cluster.vote();
-    cluster.nodes[1].board.post_ready(k(0), PerRank::observe(false)).unwrap();
+    cluster.stations[1].board.post_ready(k(0), PerRank::observe(false)).unwrap();
     cluster.step(&[], |_| ());
     assert_eq!(on_host(&mut cluster), 10);
     cluster.vote();
@@ -235,15 +237,15 @@ fn an_agreed_count_above_an_empty_queue_is_named_and_nothing_is_popped() {
     cluster.step(&[], |_| ());
     // Rank 1's scheduler misses the request that rank 0 serves.
     cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
-    cluster.nodes[0].insert(&tokens(0..10));
-    for node in &mut cluster.nodes {
-        node.rank.close_step(&mut node.board, 0).unwrap();
+    cluster.stations[0].insert(&tokens(0..10));
+    for station in &mut cluster.stations {
+        station.rank.close_step(&mut station.board, 0).unwrap();
     }
-    let before = cluster.nodes[1].rank.cache().operations().clone();
+    let before = cluster.stations[1].rank.cache().operations().clone();
     let entered = cluster.enter(&[]).pop().unwrap();
     let message = entered.unwrap_err().to_string();
     assert!(message.contains("rank 1") && message.contains("digest"), "{message}");
-    assert_eq!(*cluster.nodes[1].rank.cache().operations(), before);
+    assert_eq!(*cluster.stations[1].rank.cache().operations(), before);
 }
 
 fn with_storage(prefetch_min: u64) -> Setup {
@@ -256,26 +258,26 @@ fn with_storage(prefetch_min: u64) -> Setup {
 fn a_prefetch_brings_what_every_rank_has_found() {
     let mut cluster = Cluster::new(&with_storage(4));
     let key = tokens(0..43);
-    cluster.step(&[], |node| {
-        let ticket = node.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
-        assert_eq!(node.cache().prefetch_state(ticket.unwrap()), PrefetchState::Wished);
+    cluster.step(&[], |station| {
+        let ticket = station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
+        assert_eq!(station.cache().prefetch_state(ticket.unwrap()), PrefetchState::Wished);
     });
-    for (node, units) in cluster.nodes.iter_mut().zip([40, 30]) {
-        assert_eq!(node.queried, [k(0)]);
-        node.rank.found(&mut node.board, k(0), PerRank::observe(units)).unwrap();
-        for effect in node.rank.take_effects() {
+    for (station, units) in cluster.stations.iter_mut().zip([40, 30]) {
+        assert_eq!(station.queried, [k(0)]);
+        station.rank.found(&mut station.board, k(0), PerRank::observe(units)).unwrap();
+        for effect in station.rank.take_effects() {
             if let isoradix_core::Effect::Start(transfer) = effect {
-                node.started.insert(k(0), transfer);
+                station.started.insert(k(0), transfer);
             }
         }
     }
-    assert_eq!(cluster.nodes.iter().map(|node| node.started[&k(0)].pages.len()).collect::<Vec<_>>(), [10, 7]);
+    assert_eq!(cluster.stations.iter().map(|station| station.started[&k(0)].pages.len()).collect::<Vec<_>>(), [10, 7]);
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 28);
-    cluster.step(&[], |node| {
-        let found = node.find(&key);
+    cluster.step(&[], |station| {
+        let found = station.find(&key);
         assert_eq!((found.hit_tokens, found.host_tokens), (0, 28));
-        assert_eq!(node.load(found), 28);
+        assert_eq!(station.load(found), 28);
     });
     cluster.settle();
     cluster.assert_quiet();
@@ -285,12 +287,12 @@ fn a_prefetch_brings_what_every_rank_has_found() {
 fn a_prefetch_that_is_late_is_ended_by_the_leader_and_keeps_what_has_arrived() {
     let mut cluster = Cluster::new(&with_storage(4));
     let key = tokens(0..40);
-    cluster.step(&[], |node| {
-        node.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
+    cluster.step(&[], |station| {
+        station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
     });
-    for node in &mut cluster.nodes {
-        node.rank.found(&mut node.board, k(0), PerRank::observe(40)).unwrap();
-        node.board.post_progress(k(0), PerRank::observe(18)).unwrap();
+    for station in &mut cluster.stations {
+        station.rank.found(&mut station.board, k(0), PerRank::observe(40)).unwrap();
+        station.board.post_progress(k(0), PerRank::observe(18)).unwrap();
     }
     cluster.vote();
     cluster.step(&[], |_| ());
@@ -299,50 +301,50 @@ fn a_prefetch_that_is_late_is_ended_by_the_leader_and_keeps_what_has_arrived() {
     assert_eq!(on_host(&mut cluster), 0, "the deadline is seen in this frame, and acted upon in the next");
     cluster.step(&[], |_| ());
     assert_eq!(on_host(&mut cluster), 16, "whole pages of what has arrived");
-    assert_eq!(cluster.all(|node| node.cancelled.clone()), [k(0)]);
-    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 10, "the rest drains");
+    assert_eq!(cluster.all(|station| station.cancelled.clone()), [k(0)]);
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().occupied()), 10, "the rest drains");
     cluster.settle();
-    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 4);
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().occupied()), 4);
     cluster.assert_quiet();
 }
 
 #[test]
 fn backups_go_on_to_storage_and_hold_their_pages_meanwhile() {
     let mut cluster = Cluster::new(&with_storage(4));
-    cluster.step(&[], |node| node.insert(&tokens(0..20)));
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
     cluster.end(k(0));
     cluster.vote();
     cluster.step(&[], |_| ());
-    for node in &cluster.nodes {
-        let store = &node.started[&k(1)];
+    for station in &cluster.stations {
+        let store = &station.started[&k(1)];
         assert_eq!((store.kind, store.pages.len(), store.stored[0].key.len()), (Kind::Store, 5, 20));
     }
-    cluster.step(&[], |node| {
-        node.evict_all();
-        assert_eq!(node.cache().evict_host(1), 0, "a copy reads it");
+    cluster.step(&[], |station| {
+        station.evict_all();
+        assert_eq!(station.cache().evict_host(1), 0, "a copy reads it");
     });
     cluster.settle();
-    cluster.step(&[], |node| assert_eq!(node.cache().evict_host(1), 5));
+    cluster.step(&[], |station| assert_eq!(station.cache().evict_host(1), 5));
     cluster.assert_quiet();
 }
 
 #[test]
 fn a_reset_frees_what_copies_touch_only_when_they_have_ended() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
-    cluster.step(&[], |node| {
-        node.insert(&tokens(100..105));
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    cluster.step(&[], |station| {
+        station.insert(&tokens(100..105));
         let mut free = Vec::new();
-        assert_eq!(node.cache().reset(&mut free), 15);
+        assert_eq!(station.cache().reset(&mut free), 15);
         assert_eq!(free.len(), 5, "the ten that are being backed up stay");
-        node.device.free(Ints::I64(&free)).unwrap();
+        station.device.free(Ints::I64(&free)).unwrap();
     });
-    assert_eq!(cluster.all(|node| node.device.available()), 90);
-    let digest = cluster.all(|node| node.rank.digest());
+    assert_eq!(cluster.all(|station| station.device.available()), 90);
+    let digest = cluster.all(|station| station.rank.digest());
     cluster.settle();
-    assert_ne!(cluster.all(|node| node.rank.digest()), digest);
-    assert_eq!(cluster.all(|node| node.device.available()), 100);
-    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 0);
+    assert_ne!(cluster.all(|station| station.rank.digest()), digest);
+    assert_eq!(cluster.all(|station| station.device.available()), 100);
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().occupied()), 0);
     cluster.assert_quiet();
 }
 
@@ -351,16 +353,16 @@ fn write_back_cleans_the_oldest_before_the_device_is_full() {
     let mut setup = Setup::of_pages(1, 40, 100, 2);
     setup.tiers.writing = Writing::Back { low_water: 20 };
     let mut cluster = Cluster::new(&setup);
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
-    cluster.step(&[], |node| node.insert(&tokens(100..110)));
-    assert_eq!(cluster.all(|node| node.rank.cache().operations().issued()), 0, "20 are free");
-    cluster.step(&[], |node| node.insert(&tokens(200..205)));
-    assert!(cluster.nodes.iter().all(|node| node.started[&k(0)].pages.len() == 10), "the oldest");
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    cluster.step(&[], |station| station.insert(&tokens(100..110)));
+    assert_eq!(cluster.all(|station| station.rank.cache().operations().issued()), 0, "20 are free");
+    cluster.step(&[], |station| station.insert(&tokens(200..205)));
+    assert!(cluster.stations.iter().all(|station| station.started[&k(0)].pages.len() == 10), "the oldest");
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 10);
-    let evicted = cluster.all(|node| {
+    let evicted = cluster.all(|station| {
         let mut freed = Vec::new();
-        node.cache().evict(20, &mut freed).unwrap()
+        station.cache().evict(20, &mut freed).unwrap()
     });
     assert_eq!((evicted.freed, evicted.demoted, evicted.dropped_dirty), (20, 10, 10));
 }
@@ -368,61 +370,50 @@ fn write_back_cleans_the_oldest_before_the_device_is_full() {
 #[test]
 fn an_aborted_backup_drains_before_its_pages_are_free() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 10, 2));
-    cluster.step(&[], |node| node.insert(&tokens(0..10)));
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
     cluster.step(&[Control::Abort(k(0))], |_| ());
-    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 10);
-    cluster.nodes[0].board.finish(k(0)).unwrap();
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().occupied()), 10);
+    cluster.stations[0].board.finish(k(0)).unwrap();
     cluster.vote();
     cluster.step(&[], |_| ());
-    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 10, "rank 1's copy is on them");
-    cluster.nodes[1].board.finish(k(0)).unwrap();
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().occupied()), 10, "rank 1's copy is on them");
+    cluster.stations[1].board.finish(k(0)).unwrap();
     cluster.vote();
     cluster.step(&[], |_| ());
-    assert_eq!(cluster.all(|node| node.rank.cache().host().ledger().occupied()), 0);
-    cluster.nodes.iter_mut().for_each(|node| node.cancelled.clear());
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().occupied()), 0);
+    cluster.stations.iter_mut().for_each(|station| station.cancelled.clear());
     cluster.assert_quiet();
 }
 
-/// Deterministic numbers (Steele et al., "Fast splittable pseudorandom number generators", 2014).
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((z ^ (z >> 31)) % u64::from(limit)).unwrap()
-    }
-
+impl Random {
     /// A short key over few tokens, so that keys share prefixes.
     fn key(&mut self) -> Vec<u32> {
-        (0..=self.below(12)).map(|at| if at % 4 == 3 { self.below(3) } else { 7 }).collect()
+        (0..=self.below(12)).map(|at| if at % 4 == 3 { u32::try_from(self.below(3)).unwrap() } else { 7 }).collect()
     }
 }
 
 fn wander(policy: &'static str, writing: Writing, seed: u64) {
     let mut setup = Setup::of_pages(1, 40, 30, 2);
     (setup.policy, setup.tiers.writing, setup.tiers.storage) = (policy, writing, seed.is_multiple_of(2));
-    let (mut cluster, mut random) = (Cluster::new(&setup), SplitMix64(seed));
+    let (mut cluster, mut random) = (Cluster::new(&setup), Random(seed));
     for _ in 0..60 {
         let (key, what) = (random.key(), random.below(8));
-        cluster.step(&[], |node| match what {
-            0..=2 => node.insert(&key),
-            3 => drop(node.find(&key)),
+        cluster.step(&[], |station| match what {
+            0..=2 => station.insert(&key),
+            3 => drop(station.find(&key)),
             4 => {
-                let found = node.find(&key);
+                let found = station.find(&key);
                 if found.host_tokens > 0 {
-                    node.load(found);
+                    station.load(found);
                 }
             }
-            5 => node.evict_all(),
-            6 => drop(node.cache().evict_host(5)),
+            5 => station.evict_all(),
+            6 => drop(station.cache().evict_host(5)),
             _ => {
-                let found = node.find(&key);
-                let receipt = node.cache().pin(found.host_node).unwrap();
-                node.cache().evict_host(100);
-                node.cache().unpin(receipt).unwrap();
+                let found = station.find(&key);
+                let receipt = station.cache().pin(found.host_node).unwrap();
+                station.cache().evict_host(100);
+                station.cache().unpin(receipt).unwrap();
             }
         });
         if random.below(3) == 0 {
@@ -449,20 +440,20 @@ fn every_policy_keeps_its_order_over_two_tiers() {
 #[test]
 fn what_is_not_on_host_is_not_locked_there_and_a_prefetch_hangs_on_its_own_path() {
     let mut cluster = Cluster::new(&with_storage(4));
-    cluster.step(&[], |node| node.insert(&tokens(0..20)));
-    cluster.step(&[], |node| {
-        let found = node.find(&tokens(0..20));
-        let refused = node.cache().host_lock(found.node).unwrap_err();
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
+    cluster.step(&[], |station| {
+        let found = station.find(&tokens(0..20));
+        let refused = station.cache().host_lock(found.node).unwrap_err();
         assert!(refused.to_string().starts_with("node 1 is not on host\nhint: "), "{refused}");
-        assert_eq!(node.cache().prefetch(Ints::U32(&tokens(0..40)), &ns(), found.node).unwrap(), None);
+        assert_eq!(station.cache().prefetch(Ints::U32(&tokens(0..40)), &ns(), found.node).unwrap(), None);
     });
     cluster.settle();
-    cluster.step(&[], |node| {
-        let anchor = node.find(&tokens(0..20)).host_node;
+    cluster.step(&[], |station| {
+        let anchor = station.find(&tokens(0..20)).host_node;
         let foreign = tokens(100..140);
-        let before = node.rank.digest();
-        let refused = node.cache().prefetch(Ints::U32(&foreign), &ns(), anchor).unwrap_err();
+        let before = station.rank.digest();
+        let refused = station.cache().prefetch(Ints::U32(&foreign), &ns(), anchor).unwrap_err();
         assert!(refused.to_string().starts_with("resume point does not fit"), "{refused}");
-        assert_eq!(node.rank.digest(), before);
+        assert_eq!(station.rank.digest(), before);
     });
 }

@@ -1,9 +1,10 @@
 //! Arguments in, text out.
 
+use crate::output::Output;
 use clap::Parser;
 use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, exhaustive, shrink};
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ use std::time::Instant;
         isoradix-sim --seed 17 --ranks pp8 --steps 800 --faults 5\n\n\
         A run is a function of its arguments: a failing one prints the command that repeats it, and the smallest\n\
         schedule that still fails.\n\n\
-        Exit status: 0 clean, 1 a violation, 2 wrong usage."
+        Exit status: 0 clean, 1 a violation, 2 wrong usage, or no way to write."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
@@ -53,9 +54,9 @@ pub(crate) struct Arguments {
     /// Keep these requests and other inputs only.
     #[arg(long, value_name = "NUMBERS")]
     keep_inputs: Option<Numbers>,
-    /// Plant a defect: this rank sees another token in the request of this number, to see it caught.
-    #[arg(long, value_name = "RANK:REQUEST", value_parser = plant)]
-    plant: Option<(usize, u32)>,
+    /// Corrupt an input: this rank sees another token in the request of this number, to see it caught.
+    #[arg(long, value_name = "RANK:REQUEST", value_parser = rank_and_request)]
+    corrupt: Option<(usize, u32)>,
     /// The eviction policy, instead of the seed's own choice.
     #[arg(long)]
     eviction: Option<String>,
@@ -110,7 +111,7 @@ impl std::str::FromStr for Numbers {
     }
 }
 
-fn plant(text: &str) -> Result<(usize, u32), String> {
+fn rank_and_request(text: &str) -> Result<(usize, u32), String> {
     let (rank, request) = text.split_once(':').ok_or("expected a rank, a colon and a request")?;
     let wrong = |_| format!("{text:?} is no rank and request");
     Ok((rank.parse().map_err(wrong)?, request.parse().map_err(wrong)?))
@@ -143,7 +144,7 @@ impl Arguments {
             fatal: self.fatal,
             keep_faults: self.keep_faults.clone().map(|numbers| numbers.0),
             keep_inputs: self.keep_inputs.clone().map(|numbers| numbers.0),
-            plant: self.plant,
+            corrupt: self.corrupt,
             defect: self.planted(),
             trace: self.trace,
             eviction: self.eviction.clone(),
@@ -163,7 +164,7 @@ impl Arguments {
 }
 
 /// Every interleaving of every scope.
-fn explore(arguments: &Arguments) -> ExitCode {
+fn explore(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
     let begun = Instant::now();
     let (mut states, mut transitions) = (0, 0);
     for scope in exhaustive::scopes() {
@@ -171,7 +172,7 @@ fn explore(arguments: &Arguments) -> ExitCode {
         let outcome = exhaustive::run(scope, |progress| {
             if arguments.progress {
                 eprint!("\r{:<24} {:>10} states", scope.name, progress.states);
-                let _ = std::io::stderr().flush();
+                let _ = io::stderr().flush();
             }
         });
         if arguments.progress {
@@ -179,7 +180,8 @@ fn explore(arguments: &Arguments) -> ExitCode {
         }
         let millis = scope_begun.elapsed().as_millis();
         if arguments.json {
-            println!(
+            writeln!(
+                out,
                 "{{\"scope\":\"{}\",\"states\":{},\"transitions\":{},\"depth\":{},\"leaves\":{},\"millis\":{millis},\"clean\":{}}}",
                 scope.name,
                 outcome.states,
@@ -187,36 +189,42 @@ fn explore(arguments: &Arguments) -> ExitCode {
                 outcome.depth,
                 outcome.leaves,
                 outcome.violation.is_none(),
-            );
+            )?;
         } else {
-            println!("{:<24} {outcome} {:>6}.{:03} s", scope.name, millis / 1000, millis % 1000);
+            writeln!(out, "{:<24} {outcome} {:>6}.{:03} s", scope.name, millis / 1000, millis % 1000)?;
         }
         if let Some(violation) = outcome.violation {
-            println!("\n{violation}\nagain:\n  cargo run --release -p isoradix-sim -- --exhaustive");
-            return ExitCode::FAILURE;
+            writeln!(out, "\n{violation}\nagain:\n  cargo run --release -p isoradix-sim -- --exhaustive")?;
+            return Ok(ExitCode::FAILURE);
         }
         states += outcome.states;
         transitions += outcome.transitions;
     }
     if !arguments.json {
         let (scopes, seconds) = (exhaustive::scopes().len(), begun.elapsed().as_secs());
-        println!("{scopes} scopes, {states} states, {transitions} transitions, {seconds} s, no violation");
+        writeln!(out, "{scopes} scopes, {states} states, {transitions} transitions, {seconds} s, no violation")?;
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Runs what was asked for; the exit code says whether it was clean.
+/// Does what was asked for; the exit code says whether it was clean.
 pub(crate) fn main(arguments: &Arguments) -> ExitCode {
-    if arguments.exhaustive {
-        return explore(arguments);
-    }
+    let mut out = Output::new();
+    let done = if arguments.exhaustive { explore(arguments, &mut out) } else { simulate(arguments, &mut out) };
+    done.unwrap_or_else(|error| {
+        eprintln!("standard output: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn simulate(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
     let batch = arguments.batch();
     let runs = (batch.seeds.end - batch.seeds.start) * batch.topologies.len() as u64;
     let begun = Instant::now();
     let summary = batch.run(|done| {
         if arguments.progress && (done % 50 == 0 || done == runs) {
             eprint!("\r{done} of {runs} runs");
-            let _ = std::io::stderr().flush();
+            let _ = io::stderr().flush();
         }
     });
     if arguments.progress {
@@ -224,44 +232,50 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
     }
     let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
     if arguments.json {
-        println!("{}", json(&summary, millis));
+        writeln!(out, "{}", json(&summary, millis))?;
     } else {
-        print!("{}", text(&summary, millis));
+        write!(out, "{}", text(&summary, millis))?;
     }
     for line in &summary.trace {
-        println!("{line}");
+        writeln!(out, "{line}")?;
     }
     if arguments.table {
-        print!("{}", summary.coverage.table());
+        write!(out, "{}", summary.coverage.table())?;
         let zeros = summary.coverage.zeros();
-        println!("{} pairs of a transition and a fault never met", zeros.len());
+        writeln!(out, "{} pairs of a transition and a fault never met", zeros.len())?;
         for pair in zeros {
-            println!("  {pair}");
+            writeln!(out, "  {pair}")?;
         }
     }
     match &summary.failed {
-        None => ExitCode::SUCCESS,
+        None => Ok(ExitCode::SUCCESS),
         Some((seed, topology, violation)) => {
-            report(arguments, *seed, *topology, violation);
-            ExitCode::FAILURE
+            report(arguments, *seed, *topology, violation, out)?;
+            Ok(ExitCode::FAILURE)
         }
     }
 }
 
-fn report(arguments: &Arguments, seed: u64, topology: Topology, violation: &Violation) {
+fn report(
+    arguments: &Arguments,
+    seed: u64,
+    topology: Topology,
+    violation: &Violation,
+    out: &mut Output,
+) -> io::Result<()> {
     let options = arguments.options();
-    println!("\nviolation in seed {seed} on {topology}\n{violation}");
-    println!("again:\n  {}", command(seed, topology, &options));
-    print!("{}", describe(seed, topology, &options));
+    writeln!(out, "\nviolation in seed {seed} on {topology}\n{violation}")?;
+    writeln!(out, "again:\n  {}", command(seed, topology, &options))?;
+    write!(out, "{}", describe(seed, topology, &options))?;
     if arguments.no_shrink {
-        return;
+        return Ok(());
     }
     // If it is a panic, it comes again and again.
     std::panic::set_hook(Box::new(|_| ()));
     let shrunk = shrink(seed, topology, &options, violation);
-    println!("\nsmallest schedule that fails in this way, after {} runs\n{}", shrunk.runs, shrunk.violation);
-    println!("again:\n  {}", command(seed, topology, &shrunk.options));
-    print!("{}", describe(seed, topology, &shrunk.options));
+    writeln!(out, "\nsmallest schedule that fails in this way, after {} runs\n{}", shrunk.runs, shrunk.violation)?;
+    writeln!(out, "again:\n  {}", command(seed, topology, &shrunk.options))?;
+    write!(out, "{}", describe(seed, topology, &shrunk.options))
 }
 
 fn text(summary: &Summary, millis: u64) -> String {

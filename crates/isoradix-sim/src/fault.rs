@@ -79,8 +79,8 @@ impl FaultKind {
         &Self::ALL[..Self::SchedulerDies as usize]
     }
 
-    /// Whether a run goes on after it, once it is over.
-    pub(crate) fn ends(self) -> bool {
+    /// Whether it is over at some time, and the run goes on.
+    pub(crate) fn is_temporary(self) -> bool {
         !matches!(self, Self::SchedulerDies | Self::RankDies | Self::EarlyStop)
     }
 

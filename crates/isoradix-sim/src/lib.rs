@@ -8,7 +8,7 @@
 //! Checked, while it runs:
 //!
 //! - there is one history: every rank enters each step with the digest of all others, and leaves it with the same answers and state;
-//! - it is the reference model's history ([`naive`]), and the operations move as their votes say;
+//! - it is the reference model's history (`naive`), and the operations move as their votes say;
 //! - memory: no slot or page is read before it was written, or after it was given away, or for other tokens;
 //! - every invariant of the core; every operation ends; nothing is left over; no message is lost or unpaired;
 //! - a rank that died is noticed.
@@ -26,7 +26,7 @@ mod coverage;
 mod defect;
 pub mod exhaustive;
 mod fault;
-pub mod naive;
+mod naive;
 mod queue;
 mod report;
 mod request;

@@ -1,6 +1,7 @@
 //! The simulator's command line.
 
 mod cli;
+mod output;
 
 use clap::Parser;
 use std::process::ExitCode;

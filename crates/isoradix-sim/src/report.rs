@@ -35,8 +35,8 @@ pub fn command(seed: u64, topology: Topology, options: &Options) -> String {
     if let Some(defect) = options.defect {
         out.push_str(&defect.arguments());
     }
-    if let Some((rank, request)) = options.plant {
-        let _ = write!(out, " --plant {rank}:{request}");
+    if let Some((rank, request)) = options.corrupt {
+        let _ = write!(out, " --corrupt {rank}:{request}");
     }
     out
 }
@@ -89,10 +89,10 @@ mod tests {
             limit: 70,
             keep_faults: Some([].into()),
             keep_inputs: Some([0, 1, 2, 7, 9, 10].into()),
-            plant: Some((1, 3)),
+            corrupt: Some((1, 3)),
             ..usual
         };
         let end = command(4, topology, &special).split_off(expected.len());
-        assert_eq!(end, " --faults 5 --until 70 --keep-faults none --keep-inputs 0..3,7,9..11 --plant 1:3");
+        assert_eq!(end, " --faults 5 --until 70 --keep-faults none --keep-inputs 0..3,7,9..11 --corrupt 1:3");
     }
 }

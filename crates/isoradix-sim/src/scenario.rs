@@ -25,8 +25,8 @@ pub struct Options {
     pub keep_faults: Option<BTreeSet<usize>>,
     /// Inputs that are kept, by their places; all if not said.
     pub keep_inputs: Option<BTreeSet<usize>>,
-    /// A defect planted in the simulator itself: this rank sees another token in the request of this number.
-    pub plant: Option<(usize, u32)>,
+    /// A corrupted input: this rank sees another token in the request of this number.
+    pub corrupt: Option<(usize, u32)>,
     /// A mistake planted in the core.
     pub defect: Option<PlantedDefect>,
     /// Whether what the leader's rank does is written down.
@@ -44,7 +44,7 @@ impl Default for Options {
             fatal: false,
             keep_faults: None,
             keep_inputs: None,
-            plant: None,
+            corrupt: None,
             defect: None,
             trace: false,
             eviction: None,
@@ -102,7 +102,7 @@ pub(crate) struct Scenario {
     pub(crate) requests: Vec<Request>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) faults: Vec<Fault>,
-    pub(crate) plant: Option<(usize, u32)>,
+    pub(crate) corrupt: Option<(usize, u32)>,
     pub(crate) defect: Option<PlantedDefect>,
     pub(crate) trace: bool,
     /// The numbers that kept faults and inputs have in the whole plan.
@@ -157,7 +157,7 @@ impl Scenario {
             requests,
             inputs: input_numbers.iter().map(|&number| inputs[number]).collect(),
             faults: fault_numbers.iter().map(|&number| faults[number]).collect(),
-            plant: options.plant,
+            corrupt: options.corrupt,
             defect: options.defect,
             trace: options.trace,
             fault_numbers,

@@ -1,6 +1,6 @@
 //! The command line: exit codes, and that what it prints repeats what it saw.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn simulate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_isoradix-sim")).args(arguments).output().expect("the simulator runs")
@@ -27,7 +27,7 @@ fn json_is_one_line() {
 
 #[test]
 fn a_violation_ends_with_1_and_its_command_repeats_it() {
-    let output = simulate(&["--seed", "5", "--ranks", "tp2xpp2", "--steps", "100", "--plant", "2:10"]);
+    let output = simulate(&["--seed", "5", "--ranks", "tp2xpp2", "--steps", "100", "--corrupt", "2:10"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output);
     let command = said.lines().rfind(|line| line.contains("cargo run")).expect("a command");
@@ -44,4 +44,14 @@ fn wrong_usage_ends_with_2() {
     for wrong in [&["--ranks", "tp1"][..], &["--seed", "x"], &["--keep-faults", "1..b"], &["--what"]] {
         assert_eq!(simulate(wrong).status.code(), Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_reader_that_goes_early_is_no_failure() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_isoradix-sim"));
+    command.args(["--seed", "1", "--ranks", "pp2", "--steps", "40", "--table"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the simulator runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }

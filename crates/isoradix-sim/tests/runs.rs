@@ -59,7 +59,7 @@ fn a_failed_load_back_ends_a_run_on_all_ranks() {
 /// One rank gets another token in one request: everything up to that is as it should be.
 #[test]
 fn a_corrupted_request_is_caught_named_and_made_small() {
-    let options = Options { plant: Some((2, 10)), ..short() };
+    let options = Options { corrupt: Some((2, 10)), ..short() };
     let topology = "tp2xpp2".parse().expect("a topology");
     let violation = run(5, topology, &options).result.expect_err("rank 2 is corrupted");
     assert_eq!((violation.kind, violation.rank), ("divergence", Some(2)), "{violation}");

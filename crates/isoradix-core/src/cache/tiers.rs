@@ -220,7 +220,8 @@ impl PrefixCache {
         let lacks = |at: &NodeId| self.tree.lacks_backup(*at) && !chosen.has(handle(*at)) && !chosen.waits(handle(*at));
         let path: Vec<NodeId> = self.tree.path_up(id).take_while(lacks).collect();
         let above = path.last().map_or(id, |top| self.tree.nodes[*top].parent);
-        if chosen.waits(handle(above)) || (!path.is_empty() && self.tree.nodes[above].residency.has(Residency::PENDING)) {
+        if chosen.waits(handle(above)) || (!path.is_empty() && self.tree.nodes[above].residency.has(Residency::PENDING))
+        {
             path.into_iter().for_each(|at| chosen.wait(self.tree.nodes.handle(at)));
             return false;
         }

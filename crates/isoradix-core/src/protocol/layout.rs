@@ -46,18 +46,38 @@ pub const NO_STAKE: i64 = i64::MAX;
 /// Voted where this rank does not know yet: no other rank's value is smaller.
 pub const UNKNOWN: i64 = -1;
 
-pub(super) const VOTE: usize = 0;
-pub(super) const EPOCH: usize = 2;
-pub(super) const BASE: usize = 4;
-pub(super) const DIGEST_STEP: usize = 6;
-pub(super) const DIGEST: usize = 8;
-pub(super) const ISSUED: usize = 10;
-pub(super) const RETIRED: usize = 11;
-pub(super) const APPLIED_STEP: usize = 12;
-pub(super) const BACKABLE: usize = 13;
-pub(super) const RUNNING: usize = 14;
-pub(super) const STOPPING: usize = 15;
-pub(super) const FINISHED: usize = 16;
+/// Words of a vector that stand before its slots, each by its place. The four numbers upon which all ranks must agree before they
+/// vote, and the digest, are followed by their complements.
+pub mod words {
+    /// Ordinal of the vote, from 0.
+    pub const VOTE: usize = 0;
+    /// The group's incarnation.
+    pub const EPOCH: usize = 2;
+    /// Ordinal of the operation in slot 0.
+    pub const BASE: usize = 4;
+    /// The step whose digests are compared, or -1.
+    pub const DIGEST_STEP: usize = 6;
+    /// The digest with which the rank entered that step.
+    pub const DIGEST: usize = 8;
+    /// Operations issued so far.
+    pub const ISSUED: usize = 10;
+    /// Leading operations that are terminal in applied frames.
+    pub const RETIRED: usize = 11;
+    /// The last step whose frame is applied, -1 before the first.
+    pub const APPLIED_STEP: usize = 12;
+    /// Host pages that could be backed in all.
+    pub const BACKABLE: usize = 13;
+    /// 0 while the rank is paused, else 1.
+    pub const RUNNING: usize = 14;
+    /// 1 once the stop frame is applied.
+    pub const STOPPING: usize = 15;
+    /// The first of [`FIFOS`](super::FIFOS) words: every operation of that FIFO below this ordinal has finished.
+    pub const FINISHED: usize = 16;
+}
+
+pub(super) use words::{
+    APPLIED_STEP, BACKABLE, BASE, DIGEST, DIGEST_STEP, EPOCH, FINISHED, ISSUED, RETIRED, RUNNING, STOPPING, VOTE,
+};
 
 /// Words that hold a number on which all ranks must agree before they vote; each is followed by its complement.
 pub(super) const PAIRS: [usize; 4] = [VOTE, EPOCH, BASE, DIGEST_STEP];

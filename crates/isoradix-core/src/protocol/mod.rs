@@ -47,7 +47,9 @@ pub use digests::{DigestRing, StepDigest, blame};
 pub use error::{Divergence, FrameError, ProtocolError};
 pub use follower::Follower;
 pub use frame::{Control, FRAME_CONTROLS_MAX, FRAME_HEADER_BYTES, Frame, Member, Mode};
-pub use layout::{BALLOT_HEADER_WORDS, FIFOS, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN, WINDOW_MAX, ballot_words};
+pub use layout::{
+    BALLOT_HEADER_WORDS, FIFOS, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN, WINDOW_MAX, ballot_words, words,
+};
 pub use leader::Leader;
 pub use reduced::{Reduced, reduce_min};
 pub use run_ahead::{Backpressure, RunAhead};

@@ -8,6 +8,8 @@
 mod misuse;
 pub(crate) mod operation;
 pub(crate) mod order;
+#[path = "../common/random.rs"]
+mod random;
 pub(crate) mod twins;
 
 use isoradix_core::Namespace;

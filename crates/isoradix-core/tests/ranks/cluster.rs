@@ -8,7 +8,7 @@ use isoradix_core::{
     Config, Effect, Eviction, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache, TieredMatch,
     Tiers, Transfer, host,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const EPOCH: u64 = 1;
 
@@ -17,7 +17,7 @@ pub(crate) fn ns() -> Namespace {
 }
 
 /// One rank with its board, its vote thread's machine, its device pool, and what its engines have been told.
-pub(crate) struct Node {
+pub(crate) struct Station {
     pub(crate) rank: Rank,
     pub(crate) board: Board,
     pub(crate) votes: VoteMachine,
@@ -25,9 +25,11 @@ pub(crate) struct Node {
     pub(crate) started: BTreeMap<Ordinal, Transfer>,
     pub(crate) queried: Vec<Ordinal>,
     pub(crate) cancelled: Vec<Ordinal>,
+    /// Operations whose copy has ended here.
+    ended: BTreeSet<Ordinal>,
 }
 
-impl Node {
+impl Station {
     pub(crate) fn cache(&mut self) -> &mut TieredCache {
         self.rank.cache_mut()
     }
@@ -37,9 +39,34 @@ impl Node {
             match effect {
                 Effect::Query { operation, .. } => self.queried.push(operation),
                 Effect::Start(transfer) => drop(self.started.insert(transfer.operation, transfer)),
-                Effect::Cancel { operation } => self.cancelled.push(operation),
+                Effect::Cancel { operation } => {
+                    self.started.remove(&operation);
+                    self.cancelled.push(operation);
+                }
                 Effect::FreeSlots(slots) => self.device.free(Ints::I64(&slots)).unwrap(),
             }
+        }
+    }
+
+    /// The copy of an operation ends here.
+    pub(crate) fn end(&mut self, k: Ordinal, well: bool) {
+        let Some(transfer) = self.started.remove(&k) else { panic!("operation {k} has not started") };
+        if transfer.kind == Kind::Prefetch {
+            let page = u64::from(self.rank.cache().cache().page_size());
+            let tokens = transfer.pages.len() as u64 * page;
+            self.board.post_progress(k, PerRank::observe(tokens)).unwrap();
+        }
+        self.board.ended(k, PerRank::observe(well)).unwrap();
+        self.ended.insert(k);
+    }
+
+    /// All copies that go on end well, and those that were cancelled leave their pages.
+    fn end_all(&mut self) {
+        for k in self.started.keys().copied().collect::<Vec<_>>() {
+            self.end(k, true);
+        }
+        for k in std::mem::take(&mut self.cancelled).into_iter().filter(|k| !self.ended.contains(k)) {
+            self.board.finish(k).unwrap();
         }
     }
 
@@ -108,7 +135,7 @@ impl Setup {
 }
 
 pub(crate) struct Cluster {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) stations: Vec<Station>,
     newest: Option<Reduced>,
     pub(crate) now_ms: u64,
 }
@@ -119,7 +146,7 @@ impl Cluster {
         let record = |(rank, pages): (u32, &u32)| StartRecord::new(rank, ranks, PerRank::observe(*pages));
         let records: Vec<StartRecord> = (0..).zip(&setup.host).map(record).collect();
         let capacity = agree(&records).unwrap().capacity_pages;
-        let node = |(rank, pages): (u32, &u32)| {
+        let station = |(rank, pages): (u32, &u32)| {
             let pool = host::HostPool::new(PerRank::observe(*pages), capacity, host::Backing::Voting).unwrap();
             let eviction = Eviction::parse(setup.policy).unwrap();
             let config = Config { page_size: setup.page, eviction, ..Config::default() };
@@ -129,7 +156,7 @@ impl Cluster {
                 0 => Rank::leader(member, 1, RunAhead::new(0, 1), cache),
                 _ => Rank::follower(member, 1, cache),
             };
-            Node {
+            Station {
                 rank: rank_of(cache),
                 board: Board::new(rank, setup.tiers.window).unwrap(),
                 votes: VoteMachine::new(rank, EPOCH, setup.tiers.window, Pacing::default()).unwrap(),
@@ -137,14 +164,15 @@ impl Cluster {
                 started: BTreeMap::new(),
                 queried: vec![],
                 cancelled: vec![],
+                ended: BTreeSet::new(),
             }
         };
-        Self { nodes: (0..).zip(&setup.host).map(node).collect(), newest: None, now_ms: 0 }
+        Self { stations: (0..).zip(&setup.host).map(station).collect(), newest: None, now_ms: 0 }
     }
 
     /// Every rank does the same, and answers the same.
-    pub(crate) fn all<T: PartialEq + std::fmt::Debug>(&mut self, verb: impl Fn(&mut Node) -> T) -> T {
-        let mut answers: Vec<T> = self.nodes.iter_mut().map(verb).collect();
+    pub(crate) fn all<T: PartialEq + std::fmt::Debug>(&mut self, verb: impl Fn(&mut Station) -> T) -> T {
+        let mut answers: Vec<T> = self.stations.iter_mut().map(verb).collect();
         assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
         answers.swap_remove(0)
     }
@@ -152,81 +180,62 @@ impl Cluster {
     /// All ranks enter the next step.
     pub(crate) fn enter(&mut self, controls: &[Control]) -> Vec<Result<(), StepError>> {
         self.now_ms += 1;
-        let (leader, followers) = self.nodes.split_first_mut().unwrap();
+        let (leader, followers) = self.stations.split_first_mut().unwrap();
         let now = PerRank::observe(self.now_ms);
         let frame = match leader.rank.lead(&mut leader.board, self.newest.as_ref(), now, controls) {
             Ok(frame) => frame,
             Err(error) => return vec![Err(error)],
         };
         let bytes = frame.to_bytes();
-        let follow = |node: &mut Node| node.rank.follow(&mut node.board, Frame::from_bytes(&bytes).unwrap());
+        let follow =
+            |station: &mut Station| station.rank.follow(&mut station.board, Frame::from_bytes(&bytes).unwrap());
         std::iter::once(Ok(())).chain(followers.iter_mut().map(follow)).collect()
     }
 
     /// All ranks close their step, and are compared.
     pub(crate) fn close(&mut self) {
-        for node in &mut self.nodes {
-            let free = node.device.available();
-            node.rank.close_step(&mut node.board, free).unwrap();
-            node.take_effects();
-            node.rank.cache().check().unwrap();
+        for station in &mut self.stations {
+            let free = station.device.available();
+            station.rank.close_step(&mut station.board, free).unwrap();
+            station.take_effects();
+            station.rank.cache().check().unwrap();
         }
-        self.all(|node| {
-            let cache = node.rank.cache();
-            (node.rank.digest(), cache.cache().tree_digest(), cache.sizes(), cache.host().ledger().clone())
+        self.all(|station| {
+            let cache = station.rank.cache();
+            (station.rank.digest(), cache.cache().tree_digest(), cache.sizes(), cache.host().ledger().clone())
         });
     }
 
     /// One step in which every rank does the same.
-    pub(crate) fn step(&mut self, controls: &[Control], verbs: impl Fn(&mut Node)) {
+    pub(crate) fn step(&mut self, controls: &[Control], verbs: impl Fn(&mut Station)) {
         self.enter(controls).into_iter().for_each(|entered| entered.unwrap());
-        self.nodes.iter_mut().for_each(verbs);
+        self.stations.iter_mut().for_each(verbs);
         self.close();
     }
 
     pub(crate) fn vote(&mut self) {
-        let fill = |node: &mut Node| {
-            let mut ballot = vec![0; node.votes.words()];
-            node.votes.fill(&mut node.board, &mut ballot).unwrap();
+        let fill = |station: &mut Station| {
+            let mut ballot = vec![0; station.votes.words()];
+            station.votes.fill(&mut station.board, &mut ballot).unwrap();
             ballot
         };
-        let ballots: Vec<Vec<i64>> = self.nodes.iter_mut().map(fill).collect();
+        let ballots: Vec<Vec<i64>> = self.stations.iter_mut().map(fill).collect();
         let mut reduced = ballots[0].clone();
         ballots[1..].iter().for_each(|ballot| reduce_min(&mut reduced, ballot));
-        for node in &mut self.nodes {
-            self.newest = Some(node.votes.complete(&mut node.board, &reduced).unwrap());
+        for station in &mut self.stations {
+            self.newest = Some(station.votes.complete(&mut station.board, &reduced).unwrap());
         }
     }
 
     /// The copies of an operation end well everywhere.
     pub(crate) fn end(&mut self, k: Ordinal) {
-        for node in &mut self.nodes {
-            let Some(transfer) = node.started.remove(&k) else { panic!("operation {k} has not started") };
-            if transfer.kind == Kind::Prefetch {
-                let page = u64::from(node.rank.cache().cache().page_size());
-                let tokens = transfer.pages.len() as u64 * page;
-                node.board.post_progress(k, PerRank::observe(tokens)).unwrap();
-            }
-            node.board.ended(k, PerRank::observe(true)).unwrap();
-        }
+        self.stations.iter_mut().for_each(|station| station.end(k, true));
     }
 
     /// Everything that was started ends well, everything that was cancelled leaves, and that is voted and framed.
     pub(crate) fn settle(&mut self) {
         for _ in 0..6 {
-            for node in &mut self.nodes {
-                for (k, transfer) in std::mem::take(&mut node.started) {
-                    if transfer.kind == Kind::Prefetch {
-                        let page = u64::from(node.rank.cache().cache().page_size());
-                        let tokens = transfer.pages.len() as u64 * page;
-                        node.board.post_progress(k, PerRank::observe(tokens)).unwrap();
-                    }
-                    let _ = node.board.ended(k, PerRank::observe(true));
-                }
-                for k in std::mem::take(&mut node.cancelled) {
-                    let _ = node.board.finish(k);
-                }
-            }
+            self.stations.iter_mut().for_each(Station::end_all);
             self.vote();
             self.step(&[], |_| ());
         }
@@ -234,8 +243,8 @@ impl Cluster {
 
     /// Nothing is open, nothing is held.
     pub(crate) fn assert_quiet(&mut self) {
-        self.all(|node| {
-            let cache = node.rank.cache();
+        self.all(|station| {
+            let cache = station.rank.cache();
             cache.check().unwrap();
             cache.host().leaks().unwrap();
             assert_eq!(cache.operations().retired(), cache.operations().issued());

@@ -6,7 +6,7 @@ use crate::request;
 use crate::scenario::Scenario;
 use crate::scheduler::{Call, Verb};
 use crate::violation::{Wrong, ensure};
-use isoradix_core::{Error, Namespace, NodeHandle, TieredCache, Writing};
+use isoradix_core::{Error, Namespace, NodeHandle, TieredCache};
 use std::collections::BTreeMap;
 
 /// The model, and what its receipts are called.
@@ -26,10 +26,7 @@ impl<'a> Reference<'a> {
         let tiers = scenario.tiers;
         let settings = Settings {
             page: scenario.page,
-            writing: match tiers.writing {
-                Writing::Through { hits } => naive::Writing::Through { hits },
-                Writing::Back { low_water } => naive::Writing::Back { low_water },
-            },
+            writing: tiers.writing,
             load_back_min: tiers.load_back_min,
             prefetch_min: tiers.prefetch_min,
             storage: tiers.storage,

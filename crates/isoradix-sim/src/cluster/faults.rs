@@ -109,7 +109,7 @@ impl Cluster<'_> {
                 FaultKind::EarlyStop => self.leading.stops = true,
                 _ => {}
             }
-            if kind.ends() {
+            if kind.is_temporary() {
                 self.queue.after(micros, Event::FaultEnds { fault });
             }
         }

@@ -192,14 +192,14 @@ impl Station {
     where
         'a: 's,
     {
-        let planted = scenario.plant.filter(|(at, _)| *at == rank).map(|(_, request)| request);
+        let corrupted = scenario.corrupt.filter(|(at, _)| *at == rank).map(|(_, request)| request);
         let hands = Hands {
             scenario,
             cache: self.core.cache_mut(),
             device: &mut self.world.device,
             tape: &mut self.tape,
             holds: &mut self.holds,
-            planted,
+            corrupted,
         };
         (&mut self.scheduler, hands)
     }

@@ -6,11 +6,9 @@ use crate::fault::FaultKind;
 use crate::queue::Micros;
 use crate::rng::Purpose;
 use crate::violation::{Wrong, ensure};
+use isoradix_core::protocol::words::VOTE;
 use isoradix_core::protocol::{Pace, Patience, Wait, Waiting, reduce_min};
 use std::rc::Rc;
-
-/// Where a ballot has the ordinal of its vote; its complement follows.
-const VOTE: usize = 0;
 
 /// The group's plane: it reduces the k-th ballots of all ranks to the k-th vector.
 #[derive(Debug)]

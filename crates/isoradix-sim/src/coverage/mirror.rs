@@ -5,15 +5,10 @@ use crate::violation::{Wrong, ensure};
 use isoradix_core::Ordinal;
 use isoradix_core::host::Backing;
 use isoradix_core::operation::{Action, Effect, Event, Kind, Operation, OperationTable, Pools, State, transition};
+use isoradix_core::protocol::words::{BACKABLE, BASE, FINISHED, ISSUED};
 use isoradix_core::protocol::{BALLOT_HEADER_WORDS, Control, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// Words of a vote, as the page of the ballot's layout says.
-const BASE: usize = 4;
-const ISSUED: usize = 10;
-const BACKABLE: usize = 13;
-const FINISHED: usize = 16;
 
 /// What a frame carries.
 #[derive(Debug, Clone, Copy)]

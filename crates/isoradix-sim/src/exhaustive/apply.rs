@@ -1,11 +1,11 @@
 //! What a rank does with an applied frame: each action, on its pools, as the action's own page says.
 
 use super::copy::Run;
-use super::rank::{Broken, Node, Rank};
+use super::rank::{Broken, Node, Rank, as_agreed};
 use super::scope::Defect;
 use isoradix_core::Agreed;
 use isoradix_core::Ordinal;
-use isoradix_core::operation::{Action, OperationError, State};
+use isoradix_core::operation::{Action, OperationError};
 use isoradix_core::protocol::{AppliedFrame, Told};
 
 /// What came of a frame.
@@ -19,7 +19,6 @@ pub(super) struct Applied {
 impl Rank {
     /// Applies a frame.
     pub(super) fn apply(&mut self, frame: &AppliedFrame) -> Result<Applied, Broken> {
-        let came_short = self.comes_short(frame);
         (self.open_step, self.step) = (Some(frame.step()), frame.step());
         let actions = match self.table.apply_frame(frame) {
             Ok(actions) => actions,
@@ -29,37 +28,26 @@ impl Rank {
             }
             Err(error) => return Err(self.broken(error)),
         };
-        let backable = frame.vote().and_then(|vote| vote.backable().value());
-        if let Some(backable) = backable.filter(|_| !self.has(Defect::CapacityNeverRises)) {
-            self.host.raise(backable);
-        }
         for action in &actions {
-            self.carry_out(*action, frame)?;
+            self.carry_out(*action)?;
         }
-        if let Some(backable) = backable.filter(|_| came_short) {
+        if let Some(Told::Value(backable)) = frame.vote().map(|vote| vote.backable()) {
             self.host.lower(backable);
+            if !self.has(Defect::CapacityNeverRises) {
+                self.host.raise(backable);
+            }
         }
         self.post_terminal()?;
         let moved = actions.iter().any(|action| !matches!(action, Action::Deliver { .. } | Action::Unlock { .. }));
         Ok(Applied { actions: Ok(actions), moved })
     }
 
-    /// Whether the frame grants an operation less than it asked for.
-    fn comes_short(&self, frame: &AppliedFrame) -> bool {
-        let Some(vote) = frame.vote() else { return false };
-        let open = self.table.iter().filter(|entry| matches!(entry.state(), State::Issued | State::Queried));
-        open.into_iter().any(|entry| {
-            let pages = vote.slot(entry.ordinal()).map_or(Told::NotYet, |slot| slot.pages);
-            pages.value().is_some_and(|granted| granted.get() < entry.pages())
-        })
-    }
-
-    fn carry_out(&mut self, action: Action, frame: &AppliedFrame) -> Result<(), Broken> {
+    fn carry_out(&mut self, action: Action) -> Result<(), Broken> {
         match action {
-            Action::Commit { operation, share } => self.commit(operation, count(frame, share.pages)),
+            Action::Commit { operation, share } => self.commit(operation, as_agreed(share.pages)),
             Action::Deliver { operation, share } => self.deliver(operation, share.tokens),
-            Action::Settle { operation, keep } => self.settle(operation, count(frame, keep)),
-            Action::Cancel { operation, keep } => self.cancel(operation, count(frame, keep)),
+            Action::Settle { operation, keep } => self.settle(operation, as_agreed(keep)),
+            Action::Cancel { operation, keep } => self.cancel(operation, as_agreed(keep)),
             Action::Return { operation, .. } => self.give_back(operation),
             Action::Unlock { operation } => {
                 self.tree.iter_mut().for_each(|node| node.locks.retain(|reader| *reader != operation));
@@ -166,14 +154,4 @@ impl Rank {
             self.copy(k).forget();
         }
     }
-}
-
-/// A number of pages that an action carries, as agreed: it came out of this very frame. Inside the core it is minted; from here
-/// it is built out of another agreed value, bit by bit.
-fn count(frame: &AppliedFrame, pages: u32) -> Agreed<u32> {
-    let nothing = frame.now_ms().map(|_| 0_u32);
-    (0..u32::BITS - pages.leading_zeros()).rev().fold(nothing, |number, bit| {
-        let set = pages >> bit & 1 == 1;
-        number.map(if set { |number| 2 * number + 1 } else { |number| 2 * number })
-    })
 }

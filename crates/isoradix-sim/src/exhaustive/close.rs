@@ -1,11 +1,10 @@
 //! The verbs of a step, equal on all ranks, and its end.
 
 use super::copy::{Copy, Run};
-use super::message;
 use super::rank::{Broken, PAGE, Rank};
 use super::scope::{Defect, Scope, Verb};
 use isoradix_core::operation::{Declined, Kind, Subject};
-use isoradix_core::protocol::SlotField;
+use isoradix_core::protocol::{SlotField, words};
 use isoradix_core::{Ordinal, PerRank};
 
 impl Rank {
@@ -79,8 +78,7 @@ impl Rank {
     fn admits(&self) -> bool {
         match self.defect {
             Some(Defect::WindowSlidesByVote) => {
-                let retired =
-                    self.seen.as_ref().map_or(0, |(_, vector)| vector.words[message::RETIRED].cast_unsigned());
+                let retired = self.seen.as_ref().map_or(0, |(_, vector)| vector.words[words::RETIRED].cast_unsigned());
                 self.table.issued() < retired + u64::from(self.table.window() - 1)
             }
             Some(Defect::IssueWaitsForOwnCopy) => self.copies.iter().all(|copy| copy.run == Run::Off),

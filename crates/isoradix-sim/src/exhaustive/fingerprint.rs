@@ -21,9 +21,9 @@ impl Fingerprint {
 
     /// The fingerprint of one value.
     pub(super) fn of(value: &impl Hash) -> u128 {
-        let mut print = Self::new();
-        value.hash(&mut print);
-        print.finish128()
+        let mut fingerprint = Self::new();
+        value.hash(&mut fingerprint);
+        fingerprint.finish128()
     }
 
     pub(super) fn finish128(self) -> u128 {
@@ -110,45 +110,45 @@ impl Seen {
     }
 
     /// Whether it was not there before.
-    pub(super) fn insert(&mut self, print: u128) -> bool {
+    pub(super) fn insert(&mut self, fingerprint: u128) -> bool {
         if 4 * (self.count + 1) > 3 * self.places.len() {
             self.grow();
         }
-        let fresh = put(&mut self.places, print);
+        let fresh = put(&mut self.places, fingerprint);
         self.count += usize::from(fresh);
         fresh
     }
 
-    pub(super) fn contains(&self, print: u128) -> bool {
-        self.places[place(&self.places, print)] == print
+    pub(super) fn contains(&self, fingerprint: u128) -> bool {
+        self.places[place(&self.places, fingerprint)] == fingerprint
     }
 
     /// All of them as one number, whatever their order.
     pub(super) fn sum(&self) -> u128 {
-        self.places.iter().fold(0, |sum, print| sum.wrapping_add(*print))
+        self.places.iter().fold(0, |sum, fingerprint| sum.wrapping_add(*fingerprint))
     }
 
     fn grow(&mut self) {
         let mut larger = vec![EMPTY; 2 * self.places.len()];
-        for &print in self.places.iter().filter(|print| **print != EMPTY) {
-            put(&mut larger, print);
+        for &fingerprint in self.places.iter().filter(|fingerprint| **fingerprint != EMPTY) {
+            put(&mut larger, fingerprint);
         }
         self.places = larger;
     }
 }
 
-fn put(places: &mut [u128], print: u128) -> bool {
-    let at = place(places, print);
+fn put(places: &mut [u128], fingerprint: u128) -> bool {
+    let at = place(places, fingerprint);
     let fresh = places[at] == EMPTY;
-    places[at] = print;
+    places[at] = fingerprint;
     fresh
 }
 
 /// Where it stands, or would. The length is a power of two.
-fn place(places: &[u128], print: u128) -> usize {
+fn place(places: &[u128], fingerprint: u128) -> usize {
     let mask = places.len() - 1;
-    let mut at = usize::try_from(print & mask as u128).unwrap_or(0);
-    while places[at] != EMPTY && places[at] != print {
+    let mut at = usize::try_from(fingerprint & mask as u128).unwrap_or(0);
+    while places[at] != EMPTY && places[at] != fingerprint {
         at = (at + 1) & mask;
     }
     at
@@ -161,15 +161,17 @@ mod tests {
     #[test]
     fn both_lanes_see_every_word() {
         let words = [0_u64, 1, u64::MAX, SEEDS[0], SEEDS[1]];
-        let mut prints: Vec<u128> = Vec::new();
+        let mut fingerprints: Vec<u128> = Vec::new();
         for a in words {
             for b in words {
-                prints.push(Fingerprint::of(&[a, b]));
+                fingerprints.push(Fingerprint::of(&[a, b]));
             }
         }
         for lane in [0, 64] {
-            let mut lanes: Vec<u64> =
-                prints.iter().map(|print| u64::try_from(print >> lane & u128::from(u64::MAX)).unwrap()).collect();
+            let mut lanes: Vec<u64> = fingerprints
+                .iter()
+                .map(|fingerprint| u64::try_from(fingerprint >> lane & u128::from(u64::MAX)).unwrap())
+                .collect();
             lanes.sort_unstable();
             lanes.dedup();
             assert_eq!(lanes.len(), words.len() * words.len());
@@ -179,12 +181,12 @@ mod tests {
     #[test]
     fn a_set_keeps_what_it_was_given() {
         let mut seen = Seen::new();
-        let print = |i: u64| Fingerprint::of(&i);
-        assert!((0..5000).all(|i| seen.insert(print(i))));
-        assert!(!(0..5000).any(|i| seen.insert(print(i))));
-        assert!((0..5000).all(|i| seen.contains(print(i))) && !seen.contains(print(5000)));
+        let fingerprint = |i: u64| Fingerprint::of(&i);
+        assert!((0..5000).all(|i| seen.insert(fingerprint(i))));
+        assert!(!(0..5000).any(|i| seen.insert(fingerprint(i))));
+        assert!((0..5000).all(|i| seen.contains(fingerprint(i))) && !seen.contains(fingerprint(5000)));
         assert_eq!(seen.len(), 5000);
-        let sum = (0..5000).fold(0_u128, |sum, i| sum.wrapping_add(print(i)));
+        let sum = (0..5000).fold(0_u128, |sum, i| sum.wrapping_add(fingerprint(i)));
         assert_eq!(seen.sum(), sum);
     }
 }

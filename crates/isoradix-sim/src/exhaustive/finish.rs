@@ -20,21 +20,21 @@ pub(super) fn finish(
     path: &mut Vec<Event>,
 ) -> Result<(), Broken> {
     world.lift();
-    let (mut prints, length) = (Vec::new(), path.len());
+    let (mut fingerprints, length) = (Vec::new(), path.len());
     for _ in 0..ROUNDS_MAX {
-        let print = world.print();
-        let known = done.contains(print);
+        let fingerprint = world.fingerprint();
+        let known = done.contains(fingerprint);
         if known || is_over(&world) {
             if !known {
                 check_end(&world)?;
-                prints.push(print);
+                fingerprints.push(fingerprint);
             }
-            for print in prints {
-                done.insert(print);
+            for fingerprint in fingerprints {
+                done.insert(fingerprint);
             }
             return Ok(());
         }
-        prints.push(print);
+        fingerprints.push(fingerprint);
         Round { world: &mut world, recall, path }.run()?;
     }
     path.truncate(length);

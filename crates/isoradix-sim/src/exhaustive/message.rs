@@ -4,15 +4,8 @@ use super::fingerprint::Fingerprint;
 use isoradix_core::Ordinal;
 use isoradix_core::operation::Event as Decision;
 use isoradix_core::protocol::reduce_min;
+use isoradix_core::protocol::words::{BACKABLE, FINISHED, ISSUED, RETIRED};
 use std::rc::Rc;
-
-/// Words of a vector, as the wire format numbers them.
-const ISSUED: usize = 10;
-pub(super) const RETIRED: usize = 11;
-pub(super) const APPLIED_STEP: usize = 12;
-const BACKABLE: usize = 13;
-const STOPPING: usize = 15;
-const FINISHED: usize = 16;
 
 /// A ballot or a reduced vector. Beside it, what the checker wants to know: pages of each operation that were whole when it was
 /// filled, on that rank or on all of them.
@@ -22,7 +15,7 @@ pub(super) struct Vector {
     pub(super) words: Vec<i64>,
     pub(super) arrived: Vec<u32>,
     /// All of it.
-    pub(super) print: u128,
+    pub(super) fingerprint: u128,
     /// What the application of a frame reads of it: all but the pairs, the step applied and the flags.
     pub(super) told: u128,
 }
@@ -31,7 +24,7 @@ impl Vector {
     pub(super) fn new(vote: u64, words: Vec<i64>, arrived: Vec<u32>) -> Self {
         let told = (&words[ISSUED..=RETIRED], words[BACKABLE], &words[FINISHED..], &arrived);
         let told = Fingerprint::of(&told);
-        Self { vote, print: Fingerprint::of(&(&words, &arrived)), told, words, arrived }
+        Self { vote, fingerprint: Fingerprint::of(&(&words, &arrived)), told, words, arrived }
     }
 
     /// The MIN over all ranks.
@@ -46,12 +39,6 @@ impl Vector {
     }
 }
 
-/// The first word that only ever grows, and is smaller in `now` than in `before`.
-pub(super) fn first_backward(before: &[i64], now: &[i64]) -> Option<usize> {
-    let grows = |at: &usize| matches!(*at, ISSUED..=APPLIED_STEP | STOPPING | FINISHED..);
-    (0..before.len()).filter(grows).find(|at| before[*at] > now[*at])
-}
-
 /// A frame on its way.
 #[derive(Debug)]
 pub(super) struct Message {
@@ -59,15 +46,15 @@ pub(super) struct Message {
     /// The vote that it brings.
     pub(super) vote: Option<Rc<Vector>>,
     /// What the future of a receiver depends on.
-    pub(super) print: u128,
+    pub(super) fingerprint: u128,
     /// All of it.
     pub(super) exact: u128,
 }
 
 impl Message {
     pub(super) fn new(bytes: Vec<u8>, vote: Option<Rc<Vector>>, decision: Option<(Decision, Ordinal)>) -> Self {
-        let print = Fingerprint::of(&(vote.as_ref().map(|vote| vote.told), decision));
-        let exact = Fingerprint::of(&(&bytes, vote.as_ref().map(|vote| vote.print)));
-        Self { bytes, vote, print, exact }
+        let fingerprint = Fingerprint::of(&(vote.as_ref().map(|vote| vote.told), decision));
+        let exact = Fingerprint::of(&(&bytes, vote.as_ref().map(|vote| vote.fingerprint)));
+        Self { bytes, vote, fingerprint, exact }
     }
 }

@@ -1,6 +1,6 @@
 //! Every interleaving of a small world, on the machines of the core as they are.
 //!
-//! Two or three ranks, two or three operations, a few pages. Each rank has its own
+//! Two or three ranks, one to five operations, a few pages. Each rank has its own
 //! [`Board`](isoradix_core::protocol::Board), [`VoteMachine`](isoradix_core::protocol::VoteMachine),
 //! [`Leader`](isoradix_core::protocol::Leader) or [`Follower`](isoradix_core::protocol::Follower),
 //! [`OperationTable`](isoradix_core::operation::OperationTable) and two pools
@@ -62,8 +62,8 @@
 //! That nothing is missed is tested, too: on tiny scopes all three orders meet the same states of the leader, and the same states of
 //! every rank at each frame that moves pages.
 //!
-//! Files, each importing only from those before it: `fingerprint`, `event`, `scope`; `copy`, `message`, `check`, `rank` (a rank and its
-//! numbers); `apply`, `close`, `work` (what it does); `step`, `recall` (one event on one rank); `world`, `offer` (all ranks, and what may
+//! Files, each importing only from those before it: `fingerprint`, `event`, `scope`; `copy`, `message`, `rank`, `check`, `identity` (a
+//! rank in numbers), `probe` (its next ballot); `apply`, `close`, `work` (what it does); `step`, `recall` (one event on one rank); `world`, `offer` (all ranks, and what may
 //! happen); `finish`, `search`, `scopes`.
 
 mod apply;
@@ -73,8 +73,10 @@ mod copy;
 mod event;
 mod fingerprint;
 mod finish;
+mod identity;
 mod message;
 mod offer;
+mod probe;
 mod rank;
 mod recall;
 mod scope;

@@ -46,16 +46,16 @@ impl Recall {
 }
 
 fn key(rank: &Rank, input: &Input<'_>, order: Order) -> u128 {
-    let mut print = Fingerprint::new();
-    (rank.exact, rank.id, order as u8).hash(&mut print);
+    let mut fingerprint = Fingerprint::new();
+    (rank.exact, rank.id, order as u8).hash(&mut fingerprint);
     match input {
-        Input::Fill => print.write_u8(0),
-        Input::Complete(vector) => (1_u8, vector.print).hash(&mut print),
-        Input::Lead(decision, taken) => (2_u8, decision, taken).hash(&mut print),
-        Input::Follow(message) => (3_u8, message.exact).hash(&mut print),
-        Input::Close => print.write_u8(4),
-        Input::Memory(lose) => (5_u8, lose).hash(&mut print),
-        Input::Work(k, work) => (6_u8, k, work).hash(&mut print),
+        Input::Fill => fingerprint.write_u8(0),
+        Input::Complete(vector) => (1_u8, vector.fingerprint).hash(&mut fingerprint),
+        Input::Lead(decision, taken) => (2_u8, decision, taken).hash(&mut fingerprint),
+        Input::Follow(message) => (3_u8, message.exact).hash(&mut fingerprint),
+        Input::Close => fingerprint.write_u8(4),
+        Input::Memory(lose) => (5_u8, lose).hash(&mut fingerprint),
+        Input::Work(k, work) => (6_u8, k, work).hash(&mut fingerprint),
     }
-    print.finish128()
+    fingerprint.finish128()
 }

@@ -48,7 +48,7 @@ impl<'a> Search<'a> {
         let mut world = World::new(self.scope, defect);
         let result = finish::warm_up(&mut world, &mut self.recall).and_then(|()| {
             world.begin();
-            self.seen.insert(world.print());
+            self.seen.insert(world.fingerprint());
             self.visit(&world)
         });
         let violation = result.err().map(|broken| self.violation(broken));
@@ -77,7 +77,7 @@ impl<'a> Search<'a> {
             let output = next.take(event, self.scope.order, &mut self.recall)?;
             if !output.cut {
                 self.note(event, output.met, &next);
-                if self.seen.insert(next.print()) {
+                if self.seen.insert(next.fingerprint()) {
                     self.visit(&next)?;
                 }
             }

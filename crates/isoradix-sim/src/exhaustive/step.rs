@@ -65,7 +65,7 @@ impl Rank {
             self.check_growth()?;
             self.check()?;
         }
-        self.take_prints();
+        self.take_fingerprints();
         Ok(output)
     }
 
@@ -152,9 +152,9 @@ impl Rank {
         let applied = applied.map_err(|error| self.broken(error))?;
         self.framed = message.vote.clone().or(self.framed.take());
         let outcome = self.apply(&applied)?;
-        let mut print = Fingerprint::new();
-        outcome.actions.hash(&mut print);
-        print.write(&self.logical().to_le_bytes());
+        let mut fingerprint = Fingerprint::new();
+        outcome.actions.hash(&mut fingerprint);
+        fingerprint.write(&self.logical().to_le_bytes());
         let mut moved = outcome.moved;
         if !scope.split_steps && !self.dead {
             self.check_growth()?;
@@ -167,7 +167,7 @@ impl Rank {
             self.saw();
         }
         let met = moved.then(|| self.met());
-        Ok(Output { applied: Some(print.finish128()), met, cut, ..Output::default() })
+        Ok(Output { applied: Some(fingerprint.finish128()), met, cut, ..Output::default() })
     }
 
     fn close_step(&mut self, rules: Rules<'_>) -> Result<Output, Broken> {

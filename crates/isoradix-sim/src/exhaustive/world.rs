@@ -69,7 +69,7 @@ impl<'a> World<'a> {
         for (rank, (faults, losses)) in self.ranks.iter_mut().zip(scope.faults.iter().zip(scope.losses)) {
             let rank = Rc::make_mut(rank);
             (rank.faults, rank.losses) = (*faults, *losses);
-            rank.take_prints();
+            rank.take_fingerprints();
         }
     }
 
@@ -81,23 +81,23 @@ impl<'a> World<'a> {
             let rank = Rc::make_mut(rank);
             (rank.faults, rank.losses, rank.unseen_close) = (0, 0, false);
             rank.saw();
-            rank.take_prints();
+            rank.take_fingerprints();
         }
     }
 
     /// All that the future depends on.
-    pub(super) fn print(&self) -> u128 {
-        let mut print = Fingerprint::new();
-        self.ranks.iter().for_each(|rank| rank.print.hash(&mut print));
+    pub(super) fn fingerprint(&self) -> u128 {
+        let mut fingerprint = Fingerprint::new();
+        self.ranks.iter().for_each(|rank| rank.fingerprint.hash(&mut fingerprint));
         let awaited = self.reduction.as_ref().filter(|_| (0..self.ranks.len()).any(|rank| self.is_reduced(rank)));
         for vector in self.ballots.iter().map(Option::as_ref).chain([awaited]) {
-            vector.map_or(0, |vector| vector.told).hash(&mut print);
+            vector.map_or(0, |vector| vector.told).hash(&mut fingerprint);
         }
         for step in &self.steps {
-            (step.message.print, step.applied, step.closed).hash(&mut print);
+            (step.message.fingerprint, step.applied, step.closed).hash(&mut fingerprint);
         }
-        (self.first_step, self.decisions, self.idle_frames, self.turn).hash(&mut print);
-        print.finish128()
+        (self.first_step, self.decisions, self.idle_frames, self.turn).hash(&mut fingerprint);
+        fingerprint.finish128()
     }
 
     /// Whether the rank has a vote in flight that is reduced.

@@ -11,7 +11,7 @@ impl Model {
     ///
     /// # Errors
     /// The operation is not open, or the pages do not fit it.
-    pub fn apply(&mut self, action: &Action) -> Result<u64, Refused> {
+    pub(crate) fn apply(&mut self, action: &Action) -> Result<u64, Refused> {
         let ordinal = action.operation();
         let at = self.operations.iter().position(|operation| operation.ordinal == ordinal).ok_or(Refused::Operation)?;
         match *action {

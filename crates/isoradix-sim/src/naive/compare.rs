@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use isoradix_core::{Error, NodeHandle, TieredCache};
+use isoradix_core::operation::Kind;
+use isoradix_core::{Error, NodeHandle, Ordinal, TieredCache};
 
 use super::answers::Sizes;
 use super::model::Model;
@@ -14,7 +15,7 @@ impl Model {
     ///
     /// # Errors
     /// If the real cache refuses to show one of its nodes.
-    pub fn difference(&self, cache: &TieredCache) -> Result<Option<String>, Error> {
+    pub(crate) fn difference(&self, cache: &TieredCache) -> Result<Option<String>, Error> {
         let (model, real) = (self.state(), self.state_of(cache)?);
         let nodes = model.nodes.iter().zip(&real.nodes).find_map(|(model, real)| differs("node", model, real));
         let count = differs("number of nodes", &model.nodes.len(), &real.nodes.len());
@@ -22,6 +23,15 @@ impl Model {
         let capacity = differs("capacity of host", &model.capacity, &real.capacity);
         let sizes = differs("sizes", &self.sizes(), &sizes_of(cache));
         Ok(nodes.or(count).or(occupied).or(capacity).or(sizes))
+    }
+
+    /// The ordinal of a prefetch, once it is issued and until it ends or is given up.
+    #[must_use]
+    pub(crate) fn prefetch_ordinal(&self, ticket: u64) -> Option<Ordinal> {
+        let mut counting = self.operations.iter().filter(|operation| !operation.draining);
+        counting
+            .find(|operation| operation.kind == Kind::Prefetch && operation.parts[0].id == ticket)
+            .map(|operation| operation.ordinal)
     }
 
     /// The real cache's dump. What it does not tell of a node, the model's own word stands for: whether it is stored or pending.

@@ -1,13 +1,15 @@
 //! Who goes: from the device, and from host.
 
-use super::answers::{Evicted, HostEvicted, Writing};
+use isoradix_core::Writing;
+
+use super::answers::{Evicted, HostEvicted};
 use super::model::Model;
 use super::node::Node;
 
 impl Model {
     /// Frees at least `num_tokens` on the device, or all that may go, whole nodes at a time. What is on host as well stays there, and
     /// under write-back it goes first.
-    pub fn evict(&mut self, num_tokens: u64) -> Evicted {
+    pub(crate) fn evict(&mut self, num_tokens: u64) -> Evicted {
         let write_back = matches!(self.settings.writing, Writing::Back { .. });
         let mut done = Evicted { freed: 0, demoted: 0, dropped_dirty: 0, victims: vec![] };
         while done.freed < num_tokens {
@@ -28,7 +30,7 @@ impl Model {
     }
 
     /// Frees at least `pages` on host, or all that may go, whole nodes at a time.
-    pub fn evict_host(&mut self, pages: u32) -> HostEvicted {
+    pub(crate) fn evict_host(&mut self, pages: u32) -> HostEvicted {
         let mut done = HostEvicted { pages: 0, victims: vec![] };
         while done.pages < pages {
             let Some(index) = self.oldest(Self::may_leave_host) else { break };

@@ -9,7 +9,7 @@ impl Model {
     ///
     /// # Errors
     /// No such node.
-    pub fn lock(&mut self, node: u64) -> Result<u64, Refused> {
+    pub(crate) fn lock(&mut self, node: u64) -> Result<u64, Refused> {
         let receipt = self.new_receipt(node)?;
         self.locks.push(receipt);
         Ok(self.receipt)
@@ -19,7 +19,7 @@ impl Model {
     ///
     /// # Errors
     /// The receipt is not out.
-    pub fn unlock(&mut self, receipt: u64) -> Result<(), Refused> {
+    pub(crate) fn unlock(&mut self, receipt: u64) -> Result<(), Refused> {
         take(&mut self.locks, receipt).map(|_| ())
     }
 
@@ -27,7 +27,7 @@ impl Model {
     ///
     /// # Errors
     /// No such node.
-    pub fn pin(&mut self, node: u64) -> Result<u64, Refused> {
+    pub(crate) fn pin(&mut self, node: u64) -> Result<u64, Refused> {
         let receipt = self.new_receipt(node)?;
         self.pins.push(receipt);
         Ok(self.receipt)
@@ -37,7 +37,7 @@ impl Model {
     ///
     /// # Errors
     /// The receipt is not out.
-    pub fn unpin(&mut self, receipt: u64) -> Result<(), Refused> {
+    pub(crate) fn unpin(&mut self, receipt: u64) -> Result<(), Refused> {
         take(&mut self.pins, receipt).map(|_| ())
     }
 
@@ -45,7 +45,7 @@ impl Model {
     ///
     /// # Errors
     /// No such node, or it is not on host.
-    pub fn host_lock(&mut self, node: u64) -> Result<u64, Refused> {
+    pub(crate) fn host_lock(&mut self, node: u64) -> Result<u64, Refused> {
         self.on_host_or_root(node)?;
         let receipt = self.new_receipt(node)?;
         self.host_locks.push(receipt);
@@ -56,7 +56,7 @@ impl Model {
     ///
     /// # Errors
     /// The receipt is not out.
-    pub fn unlock_host(&mut self, receipt: u64) -> Result<(), Refused> {
+    pub(crate) fn unlock_host(&mut self, receipt: u64) -> Result<(), Refused> {
         take(&mut self.host_locks, receipt).map(|_| ())
     }
 

@@ -8,9 +8,9 @@ use super::model::Model;
 use super::operation::{Operation, Part};
 
 impl Model {
-    /// Ends the step: one load-back, the prefetches in the order of their calls, one backup, one store. `device_free` are the free
+    /// Ends the step: one load-back, the prefetches in the order of their calls, one store, one backup. `device_free` are the free
     /// device tokens, which write-back looks at. Before that, host has no more than its capacity, if eviction can see to it.
-    pub fn close_step(&mut self, device_free: u64) {
+    pub(crate) fn close_step(&mut self, device_free: u64) {
         self.issued.clear();
         self.make_room(0);
         let loads = std::mem::take(&mut self.loads);
@@ -20,22 +20,21 @@ impl Model {
             self.issue_prefetch(part);
             self.prefetches.remove(0);
         }
+        self.issue_store();
         self.wish_back(device_free);
         self.issue_backup();
-        self.issue_store();
     }
 
     /// What the last step issued, in order.
     #[must_use]
-    pub fn issued(&self) -> &[Issued] {
+    pub(crate) fn issued(&self) -> &[Issued] {
         &self.issued
     }
 
     /// A prefetch that does not fit is forgotten, and its anchor is free. Nothing is evicted for one that cannot fit. Its place in the window was kept.
     fn issue_prefetch(&mut self, part: Part) {
         let pages = self.part_pages(&part);
-        let missing = (self.occupied() + pages).saturating_sub(self.capacity);
-        if missing <= self.pages(self.sizes().host_only) {
+        if u64::from(pages) <= self.obtainable_pages() {
             self.make_room(pages);
         }
         if pages <= self.available() {
@@ -43,19 +42,41 @@ impl Model {
         }
     }
 
-    /// What does not fit after eviction is left out, from the end, and forgotten. With a full window, all wishes are kept.
+    /// Of these, in their order, those that fit into so many pages; below what is left out, nothing is taken.
+    fn fitting(&self, parts: Vec<Part>, pages: u64) -> Vec<Part> {
+        let (mut left, mut fit, mut out): (u64, Vec<Part>, Vec<Part>) = (pages, vec![], vec![]);
+        for part in parts {
+            let below = |other: &Part| {
+                other.span.namespace == part.span.namespace && part.span.above().starts_with(&other.span.path)
+            };
+            let needed = u64::from(self.part_pages(&part));
+            if needed > left || out.iter().any(below) {
+                out.push(part);
+            } else {
+                left -= needed;
+                fit.push(part);
+            }
+        }
+        fit
+    }
+
+    /// Free host pages, and those on host alone: some of them may be locked.
+    pub(super) fn obtainable_pages(&self) -> u64 {
+        u64::from(self.available()) + u64::from(self.pages(self.sizes().host_only))
+    }
+
+    /// What cannot fit is left out and forgotten; nothing is evicted for it. With a full window, all wishes are kept.
     fn issue_backup(&mut self) {
         if !self.has_room() {
             return;
         }
-        let mut parts = self.take_wishes();
+        let wished = self.take_wishes();
+        let parts = self.fitting(wished, self.obtainable_pages());
         if parts.is_empty() {
             return;
         }
         self.make_room(self.all_pages(&parts));
-        while self.all_pages(&parts) > self.available() {
-            parts.pop();
-        }
+        let parts = self.fitting(parts, self.available().into());
         self.issue(Kind::Backup, parts);
     }
 

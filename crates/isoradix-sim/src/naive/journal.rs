@@ -9,7 +9,7 @@ impl Model {
     /// The actions among these records, in order: those that the real cache has left since its last frame, before this model has
     /// [applied](Model::apply) any of them.
     #[must_use]
-    pub fn actions(&self, records: &[Record]) -> Vec<Action> {
+    pub(crate) fn actions(&self, records: &[Record]) -> Vec<Action> {
         records.iter().filter_map(|record| self.action(record)).collect()
     }
 

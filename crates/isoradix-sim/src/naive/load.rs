@@ -11,7 +11,7 @@ impl Model {
     ///
     /// # Errors
     /// The receipt is not out.
-    pub fn load_back_need(&self, receipt: u64) -> Result<u64, Refused> {
+    pub(crate) fn load_back_need(&self, receipt: u64) -> Result<u64, Refused> {
         let need = self.to_load(self.host_receipt(receipt)?).tokens as u64;
         let declined = need < self.settings.load_back_min || (self.loads.is_empty() && !self.has_room());
         Ok(if declined { 0 } else { need })
@@ -22,7 +22,7 @@ impl Model {
     ///
     /// # Errors
     /// The receipt is not out.
-    pub fn load_back(&mut self, receipt: u64) -> Result<u64, Refused> {
+    pub(crate) fn load_back(&mut self, receipt: u64) -> Result<u64, Refused> {
         let need = self.load_back_need(receipt)?;
         if need == 0 {
             return Ok(0);

@@ -18,15 +18,17 @@
 //!
 //! Files: `answers` (what goes in and comes out), `node`, `operation`, `model` (the state and what is read off it), `walk` (match,
 //! insert, split), `hold`, `evict`, `load`, `prefetch`, `write` (what is to be backed up), `issue` (the end of a step), `apply`
-//! (what operations do), `reset`; `state` (the dump), `compare` and `journal`
-//! (the real cache's side of it).
+//! (what operations do), `reset`; `state` (the dump). For tests, `compare` and `journal` (the
+//! real cache's side of it).
 
 mod answers;
 mod apply;
+#[cfg(test)]
 mod compare;
 mod evict;
 mod hold;
 mod issue;
+#[cfg(test)]
 mod journal;
 mod load;
 mod model;
@@ -40,6 +42,6 @@ mod tests;
 mod walk;
 mod write;
 
-pub use answers::{Evicted, Found, HostEvicted, Inserted, Issued, Refused, Reset, Settings, Sizes, Writing};
-pub use model::Model;
-pub use state::{NodeState, State};
+pub(crate) use answers::{Refused, Settings};
+pub(crate) use model::Model;
+pub(crate) use state::{NodeState, State};

@@ -1,7 +1,7 @@
 //! The state of the model, and what is read off it.
 
+use isoradix_core::Namespace;
 use isoradix_core::operation::Kind;
-use isoradix_core::{Namespace, Ordinal};
 
 use super::answers::{Issued, Refused, Settings, Sizes};
 use super::node::Node;
@@ -9,7 +9,7 @@ use super::operation::{Limbo, Operation, Part, Receipt};
 
 /// The contract, spelled out.
 #[derive(Debug, Clone)]
-pub struct Model {
+pub(crate) struct Model {
     pub(super) settings: Settings,
     pub(super) nodes: Vec<Node>,
     pub(super) locks: Vec<Receipt>,
@@ -40,7 +40,7 @@ pub struct Model {
 impl Model {
     /// An empty cache.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
             nodes: vec![],
@@ -67,29 +67,23 @@ impl Model {
     // ---- the window and the ledger
 
     /// Operations below `base` are retired on all ranks, as the last applied frame says.
-    pub fn slide(&mut self, base: u64) {
+    pub(crate) fn slide(&mut self, base: u64) {
         self.base = base;
     }
 
-    /// A grant came back short: the capacity is at most what all ranks can back.
-    pub fn lower(&mut self, backable: u32) {
+    /// The capacity is at most what all ranks can back.
+    pub(crate) fn lower(&mut self, backable: u32) {
         self.capacity = self.capacity.min(backable);
     }
 
-    /// The ranks can back this much: the capacity rises to it, up to the one at start.
-    pub fn raise(&mut self, backable: u32) {
+    /// The capacity is at least what all ranks can back, up to the one at start.
+    pub(crate) fn raise(&mut self, backable: u32) {
         self.capacity = self.capacity.max(backable.min(self.settings.capacity));
-    }
-
-    /// Host pages that may be occupied.
-    #[must_use]
-    pub fn capacity(&self) -> u32 {
-        self.capacity
     }
 
     /// Host pages that are occupied: by operations, by the tree, by what a reset left behind.
     #[must_use]
-    pub fn occupied(&self) -> u32 {
+    pub(crate) fn occupied(&self) -> u32 {
         let operations: u32 = self.operations.iter().map(|operation| operation.held).sum();
         let limbo: u32 = self.limbo.iter().map(|limbo| limbo.host_pages).sum();
         operations + self.pages(self.tokens(|node| node.on_host)) + limbo
@@ -201,7 +195,7 @@ impl Model {
 
     /// Sizes in tokens.
     #[must_use]
-    pub fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         Sizes {
             device_total: self.tokens(|node| node.on_device),
             device_protected: self.tokens(|node| node.on_device && self.is_held(node)),
@@ -210,15 +204,6 @@ impl Model {
             host_only: self.tokens(Node::is_host_only),
             clean: self.tokens(|node| node.on_device && node.on_host && !self.is_held(node)),
         }
-    }
-
-    /// The ordinal of a prefetch, once it is issued and until it ends or is given up.
-    #[must_use]
-    pub fn prefetch_ordinal(&self, ticket: u64) -> Option<Ordinal> {
-        let mut counting = self.operations.iter().filter(|operation| !operation.draining);
-        counting
-            .find(|operation| operation.kind == Kind::Prefetch && operation.parts[0].id == ticket)
-            .map(|operation| operation.ordinal)
     }
 }
 

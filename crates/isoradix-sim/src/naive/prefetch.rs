@@ -13,7 +13,7 @@ impl Model {
     ///
     /// # Errors
     /// The anchor is no node, or no prefix of the key.
-    pub fn prefetch(&mut self, key: &[u32], namespace: &Namespace, anchor: u64) -> Result<Option<u64>, Refused> {
+    pub(crate) fn prefetch(&mut self, key: &[u32], namespace: &Namespace, anchor: u64) -> Result<Option<u64>, Refused> {
         let key = self.whole_pages(key);
         let (inside, above) = self.place(anchor)?;
         if !key.starts_with(&above) || (anchor != 0 && inside != *namespace) {

@@ -14,7 +14,7 @@ impl Model {
     ///
     /// # Errors
     /// Any of it is locked, pinned or host-locked.
-    pub fn remove_namespace(&mut self, namespace: &Namespace) -> Result<u64, Refused> {
+    pub(crate) fn remove_namespace(&mut self, namespace: &Namespace) -> Result<u64, Refused> {
         let is_inside = |node: &Node| node.namespace == *namespace;
         if self.tokens(|node| is_inside(node) && (self.is_held(node) || self.host_ref(node) > 0)) > 0 {
             return Err(Refused::Held);
@@ -31,7 +31,7 @@ impl Model {
 
     /// Drops everything, held or not, and ends every receipt; what was not yet issued never will be. What an open operation may still
     /// touch is occupied until all operations that are open now have ended, and these deliver nothing any more.
-    pub fn reset(&mut self) -> Reset {
+    pub(crate) fn reset(&mut self) -> Reset {
         let touched = |node: &Node, how: fn(&Operation) -> bool| {
             self.operations.iter().any(|operation| how(operation) && operation.covers(node))
         };

@@ -8,52 +8,52 @@ use super::node::Node;
 /// A node. Ordered by namespace and path.
 #[expect(clippy::struct_excessive_bools, reason = "a dump: each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeState {
+pub(crate) struct NodeState {
     /// Where it lives.
-    pub namespace: Namespace,
+    pub(crate) namespace: Namespace,
     /// All tokens from the start of the key to its end.
-    pub path: Vec<u32>,
+    pub(crate) path: Vec<u32>,
     /// Tokens of the node itself.
-    pub length: u64,
+    pub(crate) length: u64,
     /// Running number of its creation.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
     /// Whether it is on the device.
-    pub on_device: bool,
+    pub(crate) on_device: bool,
     /// Whether it is on host.
-    pub on_host: bool,
+    pub(crate) on_host: bool,
     /// Whether external storage has it.
-    pub stored: bool,
+    pub(crate) stored: bool,
     /// Whether a backup of it is open.
-    pub pending: bool,
+    pub(crate) pending: bool,
     /// Locks on it and below.
-    pub lock_ref: usize,
+    pub(crate) lock_ref: usize,
     /// Pins on it and below.
-    pub pin_ref: usize,
+    pub(crate) pin_ref: usize,
     /// Host locks on it and below.
-    pub host_ref: usize,
+    pub(crate) host_ref: usize,
     /// Inserts that passed through it.
-    pub hits: u64,
+    pub(crate) hits: u64,
     /// Largest priority inserted through it; the least there is if it came from storage and none has yet.
-    pub priority: i64,
+    pub(crate) priority: i64,
     /// Its place in the order of last accesses; the oldest node has 0.
-    pub age: usize,
+    pub(crate) age: usize,
 }
 
 /// All that is equal on all ranks after a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub(crate) struct State {
     /// The nodes, by namespace and path.
-    pub nodes: Vec<NodeState>,
+    pub(crate) nodes: Vec<NodeState>,
     /// Host pages occupied.
-    pub occupied: u32,
+    pub(crate) occupied: u32,
     /// Host pages that may be occupied.
-    pub capacity: u32,
+    pub(crate) capacity: u32,
 }
 
 impl Model {
     /// Everything, in one canonical order.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         let mut nodes: Vec<NodeState> = self.nodes.iter().map(|node| self.node_state(node)).collect();
         nodes.sort_unstable();
         State { nodes, occupied: self.occupied(), capacity: self.capacity }
@@ -82,7 +82,7 @@ impl Model {
     ///
     /// # Errors
     /// The first rule that does not hold, with the node.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         self.nodes.iter().try_for_each(|node| match self.broken_rule(node) {
             Some(rule) => Err(format!("{rule}: {node:?}")),
             None => Ok(()),

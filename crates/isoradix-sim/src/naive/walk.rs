@@ -8,7 +8,7 @@ use super::node::Node;
 
 impl Model {
     /// The longest cached prefix over both tiers. Splits the node in which it ends and stamps the path.
-    pub fn match_prefix(&mut self, key: &[u32], namespace: &Namespace) -> Found {
+    pub(crate) fn match_prefix(&mut self, key: &[u32], namespace: &Namespace) -> Found {
         let key = self.whole_pages(key);
         let cached = self.cached(namespace, key);
         self.split_at(namespace, &key[..cached]);
@@ -24,7 +24,7 @@ impl Model {
     ///
     /// # Errors
     /// No device node ends at `resumed`.
-    pub fn insert(
+    pub(crate) fn insert(
         &mut self,
         key: &[u32],
         namespace: &Namespace,
@@ -58,7 +58,7 @@ impl Model {
     ///
     /// # Errors
     /// No such node.
-    pub fn touch(&mut self, node: u64) -> Result<(), Refused> {
+    pub(crate) fn touch(&mut self, node: u64) -> Result<(), Refused> {
         let (namespace, path) = self.place(node)?;
         self.stamp(&namespace, &path);
         Ok(())

@@ -1,9 +1,8 @@
 //! What is to be backed up.
 
-use isoradix_core::Namespace;
 use isoradix_core::operation::Kind;
+use isoradix_core::{Namespace, Writing};
 
-use super::answers::Writing;
 use super::model::Model;
 use super::node::Node;
 use super::operation::Part;
@@ -22,19 +21,27 @@ impl Model {
         let Writing::Back { low_water } = self.settings.writing else { return };
         let backups = self.operations.iter().filter(|operation| operation.kind == Kind::Backup);
         let coming: usize = backups.flat_map(|operation| &operation.parts).map(|part| part.span.tokens).sum();
-        let mut safe = device_free + self.sizes().clean + coming as u64;
+        let safe = device_free + self.sizes().clean + coming as u64;
+        // No more than host could take, of all and of each.
+        let most = self.obtainable_pages() * u64::from(self.settings.page);
+        let missing = low_water.saturating_sub(safe).min(most);
+        let mut found = 0;
         let may_be_wished = |node: &&Node| node.is_dirty() && self.may_leave_device(node);
         let mut oldest: Vec<&Node> = self.nodes.iter().filter(may_be_wished).collect();
         oldest.sort_by_key(|node| (node.access, node.sequence));
         let (mut new, mut counted): (Vec<u64>, Vec<&Node>) = (vec![], vec![]);
         for node in oldest {
-            if safe >= low_water {
+            if found >= missing {
                 break;
             }
             let path = self.path(&node.namespace, &node.path);
             let along: Vec<&Node> =
                 path.into_iter().filter(|above| self.lacks_backup(above) && !counted.contains(above)).collect();
-            safe += along.iter().map(|above| above.length()).sum::<u64>();
+            let length = along.iter().map(|above| above.length()).sum::<u64>();
+            if length > most {
+                continue;
+            }
+            found += length;
             counted.extend(along);
             new.push(node.sequence);
         }

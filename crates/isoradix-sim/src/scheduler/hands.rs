@@ -26,7 +26,7 @@ pub(crate) struct Hands<'r, 'a> {
     /// Holds given out so far.
     pub(crate) holds: &'r mut u64,
     /// A request of which this rank sees another token.
-    pub(crate) planted: Option<u32>,
+    pub(crate) corrupted: Option<u32>,
 }
 
 fn refused(verb: &'static str) -> impl FnOnce(Error) -> Wrong {
@@ -41,7 +41,7 @@ impl<'a> Hands<'_, 'a> {
     /// The first tokens of a request, as this rank got them.
     fn key(&self, request: u32, length: usize) -> std::borrow::Cow<'a, [u32]> {
         let key = &self.scenario.request(request).tokens[..length];
-        if self.planted == Some(request) && length > 0 {
+        if self.corrupted == Some(request) && length > 0 {
             let mut key = key.to_vec();
             key[length / 2] += 1;
             return key.into();

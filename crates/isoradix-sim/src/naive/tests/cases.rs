@@ -1,9 +1,9 @@
 //! Rows of the regression inputs, at this level.
 
-use isoradix_core::Ordinal;
 use isoradix_core::operation::{Kind, Subject};
+use isoradix_core::{Ordinal, Writing};
 
-use super::super::{Model, Refused, Settings, Writing};
+use super::super::{Model, Refused, Settings};
 use super::{SETTINGS, key, space};
 
 #[test]

@@ -7,9 +7,10 @@ mod twin;
 mod walks;
 
 use isoradix_core::operation::{Action, Kind, Share};
-use isoradix_core::{Namespace, Ordinal};
+use isoradix_core::{Namespace, Ordinal, Writing};
 
-use super::{Issued, Model, NodeState, Settings, Writing};
+use super::answers::Issued;
+use super::{Model, NodeState, Settings};
 
 const SETTINGS: Settings = Settings {
     page: 1,

@@ -26,7 +26,7 @@ fn a_backup_is_about_its_own_node_alone() {
     let parent = model.insert_backed(&key(10, 1));
     let child = model.insert_whole(&key(20, 1));
     model.close_step(0);
-    let [backup, store] = model.issued() else { panic!("a backup of the child and a store of the parent") };
+    let [store, backup] = model.issued() else { panic!("a store of the parent and a backup of the child") };
     let (backup, store) = (backup.clone(), store.clone());
     assert_eq!((model.node(parent).pending, model.node(child).pending), (false, true));
     model.apply_all(&[
@@ -49,7 +49,7 @@ fn a_short_grant_delivers_the_leading_nodes() {
     let share = Share { pages: 10, tokens: 10, subjects: 1 };
     model.apply_all(&[Action::Commit { operation, share }]);
     model.lower(12);
-    assert_eq!((model.occupied(), model.capacity(), model.node(second).pending), (10, 12, true));
+    assert_eq!((model.occupied(), model.capacity, model.node(second).pending), (10, 12, true));
     model.apply_all(&[
         Action::Deliver { operation, share },
         Action::Settle { operation, keep: 10 },
@@ -57,7 +57,7 @@ fn a_short_grant_delivers_the_leading_nodes() {
     ]);
     assert_eq!((model.node(first).on_host, model.node(second).on_host), (true, false));
     model.raise(2000);
-    assert_eq!(model.capacity(), SETTINGS.capacity);
+    assert_eq!(model.capacity, SETTINGS.capacity);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_is_above_a_lowered_capacity_is_evicted_when_the_step_ends() {
     let nodes = [1, 2].map(|token| model.insert_backed(&key(10, token)));
     model.evict(20);
     model.lower(15);
-    assert_eq!((model.occupied(), model.capacity()), (20, 15));
+    assert_eq!((model.occupied(), model.capacity), (20, 15));
     model.close_step(0);
     assert_eq!((model.occupied(), model.node(nodes[1]).on_host), (10, true));
 }

@@ -1,6 +1,8 @@
 //! Who is where, and who goes.
 
-use super::super::{Model, Refused, Settings, Writing};
+use isoradix_core::Writing;
+
+use super::super::{Model, Refused, Settings};
 use super::{SETTINGS, key, space};
 
 #[test]

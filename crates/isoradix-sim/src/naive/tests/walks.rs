@@ -2,30 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use isoradix_core::Ordinal;
 use isoradix_core::operation::{Action, Kind, Share};
+use isoradix_core::{Ordinal, Writing};
 
-use super::super::{Issued, Model, Settings, Writing};
+use super::super::answers::Issued;
+use super::super::{Model, Settings};
 use super::{SETTINGS, drained, good_end, space, whole};
+use crate::rng::Rng;
 
-/// A small generator (Steele et al., "Fast splittable pseudorandom number generators", 2014).
-pub(super) struct Random(pub(super) u64);
+/// Random numbers, and keys.
+pub(super) struct Random(Rng);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Rng::new(seed, 0))
     }
 
     pub(super) fn below(&mut self, limit: u32) -> u32 {
-        u32::try_from(self.next() % u64::from(limit)).unwrap()
+        u32::try_from(self.0.below(limit.into())).unwrap()
     }
 
     pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        (!from.is_empty()).then(|| &from[self.below(u32::try_from(from.len()).unwrap()) as usize])
+        (!from.is_empty()).then(|| self.0.pick(from))
     }
 
     /// Up to four pages of four tokens, and some that are no page.
@@ -49,7 +47,7 @@ struct Walk {
 
 impl Walk {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let writing = if random.below(2) == 0 {
             Writing::Through { hits: 1 + random.below(2) }
         } else {

@@ -11,11 +11,13 @@ use isoradix_core::operation::{Action, Kind, Operation};
 use isoradix_core::protocol::{Board, Control, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree};
 use isoradix_core::{
     Config, HostLockReceipt, LockReceipt, Namespace, Ordinal, PerRank, PinReceipt, PrefetchTicket, Rank, SlotPool,
-    TieredCache, Tiers,
+    TieredCache, Tiers, Writing,
 };
 
-use super::super::{Issued, Model, Settings, Writing};
+use super::super::answers::Issued;
+use super::super::{Model, Settings};
 use super::walks::Random;
+use crate::coverage::Framed;
 use physics::Copying;
 
 const PAGE: u32 = 4;
@@ -31,7 +33,8 @@ struct Twins {
     rank: Rank,
     board: Board,
     votes: VoteMachine,
-    newest: Option<Reduced>,
+    /// The vote completed last, and its words.
+    newest: Option<(Reduced, Vec<i64>)>,
     now_ms: u64,
     pool: SlotPool,
     copies: BTreeMap<Ordinal, Copying>,
@@ -50,7 +53,7 @@ struct Twins {
 
 impl Twins {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let settings = settings(&mut random);
         let agreement = agree(&[StartRecord::new(0, 1, PerRank::observe(HOST_PAGES))]).unwrap();
         let host = HostPool::new(PerRank::observe(HOST_PAGES), agreement.capacity_pages, Backing::Voting).unwrap();
@@ -105,15 +108,20 @@ impl Twins {
         let controls = self.controls();
         let before = self.rank.cache().cache().clock();
         self.now_ms += 1;
-        self.rank.lead(&mut self.board, self.newest.as_ref(), PerRank::observe(self.now_ms), &controls).unwrap();
+        let (newest, now) = (self.newest.as_ref().map(|(reduced, _)| reduced), PerRank::observe(self.now_ms));
+        let frame = self.rank.lead(&mut self.board, newest, now, &controls).unwrap();
         let mut records = self.rank.cache().cache().journal();
         records.retain(|record| record.seq > before.seq);
         let actions = self.model.actions(&records);
         let freed = actions.iter().map(|action| self.act(action)).sum();
-        // Which pages all ranks can back is an input here: what it makes of the capacity is one line.
-        let backable = self.rank.cache().host().ledger().capacity();
-        self.model.lower(backable);
-        self.model.raise(backable);
+        let vote = self.newest.as_ref().filter(|(reduced, _)| frame.vote() == Some(reduced.vote()));
+        let framed = Framed { vote: vote.map(|(_, words)| &words[..]), controls: &controls };
+        if let Some(backable) = framed.backable() {
+            self.model.lower(backable);
+            self.model.raise(backable);
+        }
+        let capacity = self.rank.cache().host().ledger().capacity();
+        self.count("capacity", if capacity < HOST_PAGES { "lowered" } else { "whole" });
         self.model.slide(self.rank.cache().operations().base());
         freed
     }
@@ -195,10 +203,7 @@ fn settings(random: &mut Random) -> Settings {
 
 fn tiers(settings: &Settings) -> Tiers {
     Tiers {
-        writing: match settings.writing {
-            Writing::Through { hits } => isoradix_core::Writing::Through { hits },
-            Writing::Back { low_water } => isoradix_core::Writing::Back { low_water },
-        },
+        writing: settings.writing,
         load_back_min: settings.load_back_min,
         prefetch_min: settings.prefetch_min,
         storage: settings.storage,
@@ -243,6 +248,8 @@ fn the_real_cache_and_the_model_agree() {
         ("prefetch", "deliver"),
         ("store", "cancel"),
         ("store", "deliver"),
+        ("capacity", "lowered"),
+        ("capacity", "whole"),
         ("limbo", "freed"),
         ("insert", "revived"),
         ("insert", "resumed"),

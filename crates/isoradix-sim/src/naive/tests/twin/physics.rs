@@ -16,7 +16,8 @@ impl Twins {
     pub(super) fn vote(&mut self) {
         let mut ballot = vec![0; self.votes.words()];
         self.votes.fill(&mut self.board, &mut ballot).unwrap();
-        self.newest = Some(self.votes.complete(&mut self.board, &ballot).unwrap());
+        let reduced = self.votes.complete(&mut self.board, &ballot).unwrap();
+        self.newest = Some((reduced, ballot));
     }
 
     /// What the rank asks its engines to do; gives the slots freed.
