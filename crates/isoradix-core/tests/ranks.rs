@@ -8,7 +8,7 @@ mod random;
 use cluster::{Cluster, Setup, ns};
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::Control;
-use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, Tiers, Writing};
+use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, RecordKind, Tiers, Writing};
 use random::Random;
 
 fn tokens(range: std::ops::Range<u32>) -> Vec<u32> {
@@ -23,7 +23,7 @@ fn on_host(cluster: &mut Cluster) -> u64 {
     cluster.all(|station| station.rank.cache().sizes().host_total)
 }
 
-/// Row 1 of the cases: a node is split while its backup is pending.
+/// A node is split while its backup is pending.
 #[test]
 fn a_backup_covers_both_halves_of_a_node_that_is_split_meanwhile() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 1000, 1000, 2));
@@ -37,7 +37,7 @@ fn a_backup_covers_both_halves_of_a_node_that_is_split_meanwhile() {
     cluster.assert_quiet();
 }
 
-/// Row 5: nothing to release, nothing happens.
+/// Nothing to release, nothing happens.
 #[test]
 fn a_release_of_no_pages_leaves_no_trace() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 2));
@@ -50,7 +50,7 @@ fn a_release_of_no_pages_leaves_no_trace() {
     assert_eq!(cluster.all(|station| station.started.len() + station.queried.len() + station.cancelled.len()), 0);
 }
 
-/// Row 6: what a match promises is there until it is loaded, or nothing is.
+/// What a match promises is there until it is loaded, or nothing is.
 #[test]
 fn a_promise_on_host_outlives_eviction_and_is_loaded_whole() {
     let length = 257_024_u64;
@@ -84,7 +84,7 @@ fn a_promise_on_host_outlives_eviction_and_is_loaded_whole() {
     });
 }
 
-/// Row 7: a lookup pins, and nothing is retrieved; however the request ends, nothing stays pinned.
+/// A lookup pins, and nothing is retrieved; however the request ends, nothing stays pinned.
 #[test]
 fn a_promise_that_is_not_taken_up_is_given_back() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 2000, 2000, 2));
@@ -102,7 +102,7 @@ fn a_promise_that_is_not_taken_up_is_given_back() {
     cluster.step(&[], |station| assert_eq!(station.cache().evict_host(1), 1000));
 }
 
-/// Row 13: a second load on top of one that is under way.
+/// A second load on top of one that is under way.
 #[test]
 fn a_second_load_brings_only_what_the_first_has_not() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 2));
@@ -131,7 +131,7 @@ fn a_second_load_brings_only_what_the_first_has_not() {
     cluster.assert_quiet();
 }
 
-/// Row 17: a child comes to host only with its parent, or after it.
+/// A child comes to host only with its parent, or after it.
 #[test]
 fn nothing_is_on_host_below_what_is_not() {
     let mut setup = Setup::of_pages(1, 100, 100, 2);
@@ -154,7 +154,7 @@ fn nothing_is_on_host_below_what_is_not() {
     cluster.assert_quiet();
 }
 
-/// Row 17: a parent that fails takes its children with it.
+/// A parent that fails takes its children with it.
 #[test]
 fn a_failed_backup_leaves_parent_and_child_where_they_are() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 100, 3));
@@ -174,7 +174,7 @@ fn a_failed_backup_leaves_parent_and_child_where_they_are() {
     cluster.assert_quiet();
 }
 
-/// Row 18: the stage with the larger tokens sets the capacity of all.
+/// The stage with the larger tokens sets the capacity of all.
 #[test]
 fn the_capacity_is_that_of_the_smallest_pool() {
     let pages = [12_464, 13_120].map(|bytes_per_token| {
@@ -192,7 +192,7 @@ fn the_capacity_is_that_of_the_smallest_pool() {
     assert_eq!(capacity, 7_621_952, "the larger pool raises nothing");
 }
 
-/// Row 20: one rank's host allocation fails.
+/// One rank's host allocation fails.
 #[test]
 fn a_rank_that_cannot_reserve_keeps_a_node_from_host_everywhere() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
@@ -214,7 +214,7 @@ fn a_rank_that_cannot_reserve_keeps_a_node_from_host_everywhere() {
     assert_eq!(on_host(&mut cluster), 10);
 }
 
-/// Row 21: a rank fails after all have said that they were ready.
+/// A rank fails after all have said that they were ready.
 #[test]
 fn what_was_agreed_is_taken_and_a_later_failure_changes_nothing() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
@@ -230,7 +230,7 @@ fn what_was_agreed_is_taken_and_a_later_failure_changes_nothing() {
     cluster.assert_quiet();
 }
 
-/// Row 15: all ranks are said to have ended an operation that this rank never issued.
+/// All ranks are said to have ended an operation that this rank never issued.
 #[test]
 fn an_agreed_count_above_an_empty_queue_is_named_and_nothing_is_popped() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
@@ -456,4 +456,92 @@ fn what_is_not_on_host_is_not_locked_there_and_a_prefetch_hangs_on_its_own_path(
         assert!(refused.to_string().starts_with("resume point does not fit"), "{refused}");
         assert_eq!(station.rank.digest(), before);
     });
+}
+
+#[test]
+fn what_cannot_fit_evicts_nothing_and_holds_back_nothing_else() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 400, 100, 2));
+    cluster.step(&[], |station| station.insert(&tokens(0..90)));
+    cluster.settle();
+    cluster.step(&[], |station| {
+        station.evict_all();
+        station.insert(&tokens(1000..1150));
+        station.insert(&tokens(2000..2005));
+    });
+    cluster.settle();
+    let sizes = cluster.all(|station| station.rank.cache().sizes());
+    assert_eq!((sizes.host_only, sizes.host_total), (90, 95), "150 cannot fit, 5 can");
+    cluster.assert_quiet();
+}
+
+#[test]
+fn cleaning_passes_over_what_is_larger_than_host() {
+    let mut setup = Setup::of_pages(1, 400, 100, 2);
+    setup.tiers.writing = Writing::Back { low_water: 400 };
+    let mut cluster = Cluster::new(&setup);
+    cluster.step(&[], |station| station.insert(&tokens(1000..1150)));
+    cluster.step(&[], |station| station.insert(&tokens(0..9)));
+    cluster.settle();
+    assert_eq!(cluster.all(|station| station.rank.cache().sizes().clean), 9);
+    cluster.assert_quiet();
+}
+
+#[test]
+fn wishes_wait_once_while_a_backup_hangs() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 3000, 3000, 1));
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    // Nothing above ends, so everything below waits: 600 turns, each a node deeper.
+    for end in 11..611 {
+        cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+        let station = &mut cluster.stations[0];
+        station.insert(&tokens(0..end));
+        station.rank.close_step(&mut station.board, 0).unwrap();
+    }
+    assert_eq!(cluster.all(|station| station.rank.cache().operations().issued()), 1);
+    cluster.end(k(0));
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 610);
+    cluster.assert_quiet();
+}
+
+#[test]
+fn stores_have_their_turn_in_the_narrowest_window() {
+    let mut setup = with_storage(4);
+    setup.tiers.window = 1;
+    let mut cluster = Cluster::new(&setup);
+    let mut stored = 0;
+    for turn in 0..10 {
+        cluster.step(&[], |station| station.insert(&tokens(100 * turn..100 * turn + 8)));
+        stored += u32::from(cluster.stations[0].started.values().any(|transfer| transfer.kind == Kind::Store));
+        cluster.settle();
+    }
+    let records = cluster.stations[0].rank.cache().cache().journal();
+    let stored = records.iter().filter(|record| record.kind == RecordKind::Stored).count() + stored as usize;
+    assert!(stored >= 9, "{stored} of 10");
+}
+
+#[test]
+fn a_decision_that_no_rank_could_apply_is_refused_before_the_step() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    let digest = cluster.all(|station| station.rank.digest());
+    for control in [Control::Abort(k(999)), Control::Terminate(k(0))] {
+        let refused = cluster.enter(&[control]).remove(0).unwrap_err();
+        assert!(!refused.is_fatal(), "{refused}");
+        assert_eq!(cluster.all(|station| station.rank.digest()), digest);
+    }
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 10);
+}
+
+#[test]
+fn a_step_that_is_open_is_closed_before_the_next() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 50, 2));
+    cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+    let refused = cluster.enter(&[]).remove(0).unwrap_err();
+    assert!(refused.to_string().contains("the step before is not closed") && !refused.is_fatal(), "{refused}");
+    cluster.close();
+    let station = &mut cluster.stations[0];
+    assert!(station.rank.close_step(&mut station.board, 0).is_err(), "once");
+    assert!(station.rank.found(&mut station.board, k(7), PerRank::observe(3)).is_err(), "never issued");
 }

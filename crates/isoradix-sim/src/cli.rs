@@ -1,12 +1,21 @@
 //! Arguments in, text out.
 
 use crate::output::Output;
-use clap::Parser;
+use clap::{Parser, value_parser};
 use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, exhaustive, shrink};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
+
+/// Seeds of one batch.
+const SEEDS_MAX: u64 = 10_000_000;
+/// The largest seed, so that a batch has an end.
+const SEED_MAX: u64 = u64::MAX - SEEDS_MAX;
+/// Steps with requests: each takes memory from the start.
+const STEPS_MAX: u64 = 1_000_000;
+/// Far more faults and inputs than a run has.
+const NUMBERS_MAX: usize = 10_000_000;
 
 /// Runs many ranks in one process, in virtual time, under a seeded plan of faults, and checks that none of them parts.
 #[derive(Debug, Parser)]
@@ -25,19 +34,19 @@ use std::time::Instant;
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
     /// How many seeds, from --from on.
-    #[arg(long, default_value_t = 100, conflicts_with = "seed")]
+    #[arg(long, default_value_t = 100, conflicts_with = "seed", value_parser = value_parser!(u64).range(1..=SEEDS_MAX))]
     seeds: u64,
     /// The first seed.
-    #[arg(long, default_value_t = 0, conflicts_with = "seed")]
+    #[arg(long, default_value_t = 0, conflicts_with = "seed", value_parser = value_parser!(u64).range(..=SEED_MAX))]
     from: u64,
     /// One seed only.
-    #[arg(long)]
+    #[arg(long, value_parser = value_parser!(u64).range(..=SEED_MAX))]
     seed: Option<u64>,
     /// Topologies; each runs all seeds.
     #[arg(long, value_delimiter = ',', default_value = "tp2,pp2,tp2xpp2,pp8")]
     ranks: Vec<Topology>,
     /// Steps with requests; a run then goes on until it is quiet.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = value_parser!(u64).range(1..=STEPS_MAX))]
     steps: u64,
     /// Kinds of faults in a seed.
     #[arg(long, default_value_t = 3)]
@@ -58,7 +67,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RANK:REQUEST", value_parser = rank_and_request)]
     corrupt: Option<(usize, u32)>,
     /// The eviction policy, instead of the seed's own choice.
-    #[arg(long)]
+    #[arg(long, value_parser = policy)]
     eviction: Option<String>,
     /// Plant this mistake in the core, to see it caught.
     #[cfg(feature = "planted-defects")]
@@ -74,8 +83,8 @@ pub(crate) struct Arguments {
     /// Print the table of transitions and faults.
     #[arg(long)]
     table: bool,
-    /// Print a summary as one line of JSON.
-    #[arg(long)]
+    /// Print a summary as one line of JSON; a violation then goes to standard error.
+    #[arg(long, conflicts_with_all = ["table", "trace"])]
     json: bool,
     /// Say how far it is, on standard error.
     #[arg(long)]
@@ -103,12 +112,22 @@ impl std::str::FromStr for Numbers {
         let mut numbers = BTreeSet::new();
         for part in text.split(',').filter(|_| text != "none") {
             match part.split_once("..") {
-                Some((from, end)) => numbers.extend(number(from)?..number(end)?),
+                Some((from, end)) => {
+                    let (from, end) = (number(from)?, number(end)?);
+                    if from >= end || end > NUMBERS_MAX {
+                        return Err(format!("{part:?} is no range: from below to, up to {NUMBERS_MAX}"));
+                    }
+                    numbers.extend(from..end);
+                }
                 None => drop(numbers.insert(number(part)?)),
             }
         }
         Ok(Self(numbers))
     }
+}
+
+fn policy(name: &str) -> Result<String, String> {
+    isoradix_core::Eviction::parse(name).map(|_| name.to_owned()).map_err(|error| error.to_string())
 }
 
 fn rank_and_request(text: &str) -> Result<(usize, u32), String> {
@@ -218,6 +237,11 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn simulate(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
+    let smallest = arguments.ranks.iter().map(|topology| topology.ranks()).min().unwrap_or(0);
+    if let Some((rank, _)) = arguments.corrupt.filter(|(rank, _)| *rank >= smallest) {
+        eprintln!("--corrupt: rank {rank} is out of range: below {smallest}, the ranks of the smallest topology");
+        return Ok(ExitCode::from(2));
+    }
     let batch = arguments.batch();
     let runs = (batch.seeds.end - batch.seeds.start) * batch.topologies.len() as u64;
     let begun = Instant::now();
@@ -250,7 +274,11 @@ fn simulate(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
     match &summary.failed {
         None => Ok(ExitCode::SUCCESS),
         Some((seed, topology, violation)) => {
-            report(arguments, *seed, *topology, violation, out)?;
+            if arguments.json {
+                report(arguments, *seed, *topology, violation, &mut io::stderr())?;
+            } else {
+                report(arguments, *seed, *topology, violation, out)?;
+            }
             Ok(ExitCode::FAILURE)
         }
     }
@@ -261,7 +289,7 @@ fn report(
     seed: u64,
     topology: Topology,
     violation: &Violation,
-    out: &mut Output,
+    out: &mut impl Write,
 ) -> io::Result<()> {
     let options = arguments.options();
     writeln!(out, "\nviolation in seed {seed} on {topology}\n{violation}")?;

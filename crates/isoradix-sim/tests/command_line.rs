@@ -55,3 +55,20 @@ fn a_reader_that_goes_early_is_no_failure() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
+
+#[test]
+fn what_means_nothing_ends_with_2() {
+    let wrong: [&[&str]; 8] = [
+        &["--seeds", "0"],
+        &["--seed", "18446744073709551615"],
+        &["--steps", "18446744073709551615"],
+        &["--keep-inputs", "5..2"],
+        &["--keep-faults", "0..18446744073709551615"],
+        &["--eviction", "bogus"],
+        &["--corrupt", "99:0"],
+        &["--json", "--table"],
+    ];
+    for arguments in wrong {
+        assert_eq!(simulate(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}

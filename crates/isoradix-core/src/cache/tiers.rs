@@ -222,7 +222,9 @@ impl PrefixCache {
         let above = path.last().map_or(id, |top| self.tree.nodes[*top].parent);
         if chosen.waits(handle(above)) || (!path.is_empty() && self.tree.nodes[above].residency.has(Residency::PENDING))
         {
-            path.into_iter().for_each(|at| chosen.wait(self.tree.nodes.handle(at)));
+            for at in path {
+                chosen.wait(self.tree.nodes.handle(at));
+            }
             return false;
         }
         for at in path.into_iter().rev() {

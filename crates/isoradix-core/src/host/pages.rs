@@ -125,7 +125,9 @@ impl Pages {
             }
         }
         self.free.extend(pages.iter().rev());
-        runs.iter().for_each(|(k, count)| self.released(*k, *count));
+        for (k, count) in &runs {
+            self.released(*k, *count);
+        }
         Ok(runs)
     }
 
