@@ -115,13 +115,11 @@ impl PrefixCache {
         u32::try_from(units / self.tree.page as u64).unwrap_or(u32::MAX)
     }
 
-    /// The nodes of a path that are on the device alone, and that nothing is to bring to host, top down: from the first one on that
-    /// is not known, whose ancestors are known with it.
-    pub(crate) fn path_without_backup(&self, node: NodeHandle, known: impl Fn(NodeHandle) -> bool) -> Vec<NodeHandle> {
+    /// The nodes of a path that are on the device alone, and that nothing is to bring to host, top down.
+    pub(crate) fn path_without_backup(&self, node: NodeHandle) -> Vec<NodeHandle> {
         let Ok(id) = self.tree.nodes.resolve(node) else { return Vec::new() };
-        let new = |at: &NodeId| self.tree.lacks_backup(*at) && !known(self.tree.nodes.handle(*at));
-        let mut path: Vec<NodeHandle> =
-            self.tree.path_up(id).take_while(new).map(|at| self.tree.nodes.handle(at)).collect();
+        let path = self.tree.path_up(id).take_while(|at| self.tree.lacks_backup(*at));
+        let mut path: Vec<NodeHandle> = path.map(|at| self.tree.nodes.handle(at)).collect();
         path.reverse();
         path
     }

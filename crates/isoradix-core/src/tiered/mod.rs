@@ -139,9 +139,7 @@ impl TieredCache {
     ) -> Result<Insert, Error> {
         let insert = self.cache.insert(key, slots, namespace, priority, resume)?;
         if let Writing::Through { .. } = self.tiers.writing {
-            let wished = |node| self.wishes.backups.has(node);
-            let path = self.cache.path_without_backup(insert.node, wished);
-            self.wishes.backups.add(path);
+            self.wishes.backups.add(self.cache.path_without_backup(insert.node));
         }
         Ok(insert)
     }

@@ -26,10 +26,6 @@ pub(super) struct BackupWishes {
 }
 
 impl BackupWishes {
-    pub(super) fn has(&self, node: NodeHandle) -> bool {
-        self.all.contains(&node)
-    }
-
     pub(super) fn add(&mut self, nodes: impl IntoIterator<Item = NodeHandle>) {
         for node in nodes {
             if self.all.insert(node) {
