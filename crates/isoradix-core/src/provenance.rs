@@ -130,7 +130,7 @@ mod tests {
     impl<T> Not for Printing<T> {}
 
     impl<T: fmt::Debug> Printing<T> {
-        #[allow(clippy::unused_self)] // called as the trait's is
+        #[expect(clippy::unused_self, reason = "called as the trait's is")]
         fn debug(&self) -> bool {
             true
         }

@@ -263,7 +263,7 @@ type Index = [[[u8; Event::ALL.len()]; State::ALL.len()]; Kind::ALL.len()];
 /// The row of each (kind, state, event). Two rows for one of them do not compile.
 static INDEX: Index = index();
 
-#[allow(clippy::cast_possible_truncation)] // far fewer rows than 255, as asserted
+#[expect(clippy::cast_possible_truncation, reason = "far fewer rows than 255, as asserted")]
 const fn index() -> Index {
     assert!(TABLE.len() < NO_ROW as usize);
     let mut index = [[[NO_ROW; Event::ALL.len()]; State::ALL.len()]; Kind::ALL.len()];

@@ -185,7 +185,7 @@ impl Frame {
         bytes
     }
 
-    #[allow(clippy::cast_possible_truncation)] // a window is at most 4,096, controls at most 1,024
+    #[expect(clippy::cast_possible_truncation, reason = "a window is at most 4,096, controls at most 1,024")]
     fn write_header(&self, bytes: &mut [u8]) {
         let window = self.vector().len().saturating_sub(layout::BALLOT_HEADER_WORDS) / layout::SLOT_WORDS;
         bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());

@@ -128,7 +128,7 @@ impl StartRecord {
 
     /// The record as bytes; the module's page shows them.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // at most 62 settings
+    #[expect(clippy::cast_possible_truncation, reason = "at most 62 settings")]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; START_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Rows of the project's regression inputs that concern this level.
+//! Inputs on which caches have gone wrong, as far as they concern this level.
 
 use super::*;
 

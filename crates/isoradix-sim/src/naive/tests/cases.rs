@@ -7,7 +7,7 @@ use super::super::{Model, Refused, Settings};
 use super::{SETTINGS, key, space};
 
 #[test]
-fn row_1_a_split_while_the_backup_is_pending_leaves_nothing_out() {
+fn a_split_while_the_backup_is_pending_leaves_nothing_out() {
     let mut model = Model::new(SETTINGS);
     let node = model.insert_whole(&key(375, 7));
     model.close_step(0);
@@ -31,7 +31,7 @@ fn row_1_a_split_while_the_backup_is_pending_leaves_nothing_out() {
 }
 
 #[test]
-fn row_6_a_promise_on_host_is_kept_whole() {
+fn a_promise_on_host_is_kept_whole() {
     let mut model = Model::new(Settings { page: 64, capacity: 10_000, ..SETTINGS });
     let all = key(257_024, 1);
     model.insert_backed(&all[..128_000]);
@@ -56,7 +56,7 @@ fn row_6_a_promise_on_host_is_kept_whole() {
 }
 
 #[test]
-fn row_7_a_lookup_that_retrieves_nothing_leaves_no_lock() {
+fn a_lookup_that_retrieves_nothing_leaves_no_lock() {
     let mut model = Model::new(SETTINGS);
     let node = model.insert_backed(&key(1000, 3));
     model.evict(1000);
@@ -69,7 +69,7 @@ fn row_7_a_lookup_that_retrieves_nothing_leaves_no_lock() {
 }
 
 #[test]
-fn row_13_a_load_below_one_that_is_under_way_loads_the_rest_only() {
+fn a_load_below_one_that_is_under_way_loads_the_rest_only() {
     let mut model = Model::new(SETTINGS);
     let all = key(50, 5);
     let upper = model.insert_backed(&all[..20]);
@@ -98,7 +98,7 @@ fn row_13_a_load_below_one_that_is_under_way_loads_the_rest_only() {
 }
 
 #[test]
-fn row_13_in_one_step_both_are_parts_of_one_operation() {
+fn in_one_step_both_are_parts_of_one_operation() {
     let mut model = Model::new(SETTINGS);
     let all = key(50, 5);
     let upper = model.insert_backed(&all[..20]);
@@ -115,7 +115,7 @@ fn row_13_in_one_step_both_are_parts_of_one_operation() {
 }
 
 #[test]
-fn row_17_a_child_waits_for_its_parent() {
+fn a_child_waits_for_its_parent() {
     let mut model = Model::new(Settings { writing: Writing::Through { hits: 2 }, ..SETTINGS });
     let all = key(30, 9);
     let parent = model.insert_whole(&all[..10]);
@@ -134,7 +134,7 @@ fn row_17_a_child_waits_for_its_parent() {
 }
 
 #[test]
-fn row_17_what_does_not_fit_is_left_out_from_the_end() {
+fn what_does_not_fit_is_left_out_from_the_end() {
     let mut model = Model::new(Settings { capacity: 25, ..SETTINGS });
     let all = key(30, 9);
     let parent = model.insert_whole(&all[..10]);
