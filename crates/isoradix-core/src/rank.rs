@@ -82,17 +82,12 @@ impl Rank {
     /// With nothing changed: a step that is not closed, a leader's seat. Fatally: this rank and the leader have parted, and nothing
     /// was applied; or what [`TieredCache`] finds in the frame.
     pub fn follow(&mut self, board: &mut Board, frame: Frame) -> Result<(), StepError> {
-        if matches!(self.seat, Seat::Leader(_)) {
-            return Err(out_of_order("follow", "this rank leads"));
-        }
+        self.follower_seat()?;
         self.may_enter("follow", board)?;
         let digest = self.digest();
         #[cfg(feature = "planted-defects")]
         let frame = self.cache.planted_frame(frame, board);
-        let Seat::Follower(follower) = &mut self.seat else {
-            return Err(out_of_order("follow", "this rank leads"));
-        };
-        let applied = follower.check(frame, digest, board)?;
+        let applied = self.follower_seat()?.check(frame, digest, board)?;
         self.apply(&applied, board)
     }
 
@@ -231,6 +226,13 @@ impl Rank {
                 Err(out_of_order("lead", "this operation takes no such decision; only a prefetch is terminated"))
             }
             _ => Ok(()),
+        }
+    }
+
+    fn follower_seat(&mut self) -> Result<&mut Follower, StepError> {
+        match &mut self.seat {
+            Seat::Follower(follower) => Ok(follower),
+            Seat::Leader(_) => Err(out_of_order("follow", "this rank leads")),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use isoradix_sim::exhaustive::{Defect, Event, Order, Outcome, Scope, Verb, run, run_with, scopes};
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 const BACKUP: Verb = Verb::Backup(&[1]);
 
@@ -117,17 +116,5 @@ fn scopes_have_names_and_bounds() {
             (2..=3).contains(ranks) && faults.len() >= *ranks as usize && losses.len() >= *ranks as usize,
             "{name}"
         );
-    }
-}
-
-/// `SCOPE=three cargo test --release --test exhaustive -- --ignored --nocapture`
-#[test]
-#[ignore = "takes two minutes in a release build, and many more in another"]
-fn all_scopes_are_clean() {
-    let only = std::env::var("SCOPE").unwrap_or_default();
-    for scope in scopes().iter().filter(|scope| scope.name.contains(&only)) {
-        let start = Instant::now();
-        let outcome = clean(scope);
-        println!("{:<27} {outcome} {:>6.1} s", scope.name, start.elapsed().as_secs_f64());
     }
 }

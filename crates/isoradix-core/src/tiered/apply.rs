@@ -154,9 +154,7 @@ impl TieredCache {
                 }
             }
             Work::Prefetch(fetch) => {
-                if let Some(lock) = fetch.lock {
-                    self.cache.unlock_host(lock)?;
-                }
+                self.cache.unlock_host(fetch.lock)?;
             }
             Work::Store(subjects) => {
                 for (_, lock) in subjects {

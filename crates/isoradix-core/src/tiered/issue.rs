@@ -79,13 +79,11 @@ impl TieredCache {
         Ok(())
     }
 
-    fn issue_fetch(&mut self, board: &mut Board, mut fetch: Fetch) -> Result<(), StepError> {
+    fn issue_fetch(&mut self, board: &mut Board, fetch: Fetch) -> Result<(), StepError> {
         let tokens = self.cache.units_of(fetch.pages);
         if u64::from(fetch.pages) > self.obtainable_pages() || !self.make_room(fetch.pages) {
             self.decline(Kind::Prefetch, fetch.pages);
-            if let Some(lock) = fetch.lock.take() {
-                self.cache.unlock_host(lock)?;
-            }
+            self.cache.unlock_host(fetch.lock)?;
             return Ok(());
         }
         let subject = Subject { id: fetch.ticket.0, pages: fetch.pages, tokens };

@@ -21,8 +21,8 @@ pub(super) struct Fetch {
     pub(super) above: u64,
     /// Pages asked for.
     pub(super) pages: u32,
-    /// Keeps the anchor on host; gone once it is given back.
-    pub(super) lock: Option<HostLockReceipt>,
+    /// Keeps the anchor on host.
+    pub(super) lock: HostLockReceipt,
     pub(super) deadline: Option<Deadline>,
 }
 

@@ -103,7 +103,7 @@ impl TieredCache {
             Deadline::after(now, wait)
         });
         let namespace = namespace.clone();
-        self.wishes.fetches.push(Fetch { ticket, namespace, key, anchor, above, pages, lock: Some(lock), deadline });
+        self.wishes.fetches.push(Fetch { ticket, namespace, key, anchor, above, pages, lock, deadline });
         Ok(Some(ticket))
     }
 

@@ -30,10 +30,10 @@ impl TieredCache {
             job.unwanted |= matches!(&job.work, Work::Prefetch(fetch) if fetch.namespace == *namespace);
         }
         let fetches = std::mem::take(&mut self.wishes.fetches);
-        let (gone, kept) = fetches.into_iter().partition(|fetch| fetch.namespace == *namespace);
+        let (gone, kept): (Vec<Fetch>, Vec<Fetch>) =
+            fetches.into_iter().partition(|fetch| fetch.namespace == *namespace);
         self.wishes.fetches = kept;
-        let locks: Vec<_> = Vec::<Fetch>::into_iter(gone).filter_map(|fetch| fetch.lock).collect();
-        locks.into_iter().try_for_each(|lock| self.cache.unlock_host(lock))
+        gone.into_iter().try_for_each(|fetch| self.cache.unlock_host(fetch.lock))
     }
 
     /// Drops everything from both tiers, held or not, ends every receipt and forgets every wish; gives the units that were on
