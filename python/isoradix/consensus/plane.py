@@ -1,0 +1,84 @@
+"""What carries a domain's bytes between its ranks.
+
+A plane moves ballots, frames and records; it decides nothing. The core fills what it sends and checks what it receives.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from isoradix import Board, Control, FrameInfo, IsoradixError, Rank, VoteMachine
+from isoradix.consensus.topology import Place, Topology
+
+
+class PlaneLost(IsoradixError, RuntimeError):  # noqa: N818 a state of the plane, named as the protocol names it
+    """The ranks can agree on nothing any more. Fatal: close, and start again under a new epoch.
+
+    `ranks` are those that are at fault as far as this rank can tell, as ranks of the deployment; `reason` says what was seen.
+    """
+
+    def __init__(self, message: str, ranks: tuple[int, ...] = (), reason: str = "") -> None:
+        super().__init__(message)
+        self.ranks = ranks
+        self.reason = reason
+
+
+@dataclass
+class PlaneCounts:
+    """What a plane has done so far: for metrics and reports, never for a decision."""
+
+    votes: int = 0
+    frames: int = 0
+    votes_framed: int = 0
+    vote_age_steps: int = 0
+    """Steps between the newest framed vote's own applied step and the frame, summed."""
+    vote_age_ms: float = 0.0
+    """Milliseconds from the completion of a vote to the frame that carried it, summed over frames that carried one."""
+    waits: dict[str, int] = field(default_factory=dict)
+    """Waits on the scheduler thread that were not over at once, by operation."""
+    wait_seconds: dict[str, float] = field(default_factory=dict)
+    """Seconds spent in them."""
+
+
+class Plane(Protocol):
+    """One rank's end of a plane. All calls come from the scheduler's thread."""
+
+    @property
+    def topology(self) -> Topology: ...
+    @property
+    def place(self) -> Place: ...
+    @property
+    def epoch(self) -> int:
+        """The group's incarnation."""
+    @property
+    def edges(self) -> int:
+        """Edges over which this rank's frames leave, as `Rank.leader` counts them."""
+    @property
+    def counts(self) -> PlaneCounts: ...
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """The `data` of every rank of the domain, in the order of its members; a collective, for start-up.
+
+        Raises:
+            PlaneLost: a rank did not come.
+        """
+
+    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+        """Begins to vote. Once, after the caches agree and before the first step."""
+
+    def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
+        """Enters the next step: the leader stamps a frame and sends it, the others wait for it and apply it.
+
+        Args:
+            controls: the leader's decisions; a follower's are refused.
+
+        Raises:
+            PlaneLost: a rank is lost, or waited for in vain.
+            DivergenceError: this rank has parted from the others.
+        """
+
+    def leave(self) -> None:
+        """After the stop frame: waits for the last vote, then closes. A no-op on a plane that is closed."""
+
+    def fail(self, reason: str) -> None:
+        """This rank cannot go on: tells the others why, and closes. A no-op on a plane that is closed."""

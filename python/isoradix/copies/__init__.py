@@ -1,0 +1,1 @@
+"""What moves KV between the tiers."""

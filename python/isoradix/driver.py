@@ -1,0 +1,206 @@
+"""One rank of a deployment, put together: cache, plane and copy engine behind one step.
+
+    driver = Driver(plane, engine, slots, page_size=16, host_pages=1000)
+    while not driver.stopped:
+        with driver.step() as cache:
+            ...                        # match, lock, load back, evict, insert: the same on all ranks
+        for load in driver.loads:      # the forward pass: what it needs is there, layer by layer
+            load.wait_layer(0)
+    driver.close()
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from isoradix import (
+    Board,
+    Cancel,
+    Control,
+    FrameInfo,
+    FreeSlots,
+    ProtocolError,
+    Query,
+    Rank,
+    SlotPool,
+    Start,
+    StartRecord,
+    TieredCache,
+    VoteMachine,
+    agree,
+)
+from isoradix.consensus.plane import Plane
+from isoradix.copies.engine import Copy, CopyEngine
+
+_CACHE_DEFAULTS: Final[Mapping[str, object]] = {
+    "policy": "lru",
+    "bigram": False,
+    "writing": "through:1",
+    "load_back_min": 10,
+    "prefetch_min": 256,
+    "storage": False,
+    "window": 64,
+    "prefetch_patience": (1000, 250, 10000),
+}
+
+
+class Driver:
+    """Drives one rank. All calls come from the scheduler's thread.
+
+    Args:
+        plane: this rank's end of a plane, connected and not started.
+        engine: its copy engine; None where there is no host tier.
+        slots: the pool of its device slots. Freed slots go back to it here: those that copies kept back at a reset.
+        page_size: tokens in a page.
+        host_pages: host pages that this rank can back, 0 if its pinning failed; the smallest of all ranks is agreed.
+        settings: what else must be equal on all ranks, name to value: dtype, model, environment.
+        options: of `TieredCache`, equal on all ranks.
+
+    Raises:
+        ProtocolError: the ranks differ in a setting; the message names all of them. On every rank.
+        PlaneLost: a rank did not come.
+        InvalidInputError, InputTypeError: an option is not accepted.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        engine: CopyEngine | None,
+        slots: SlotPool,
+        *,
+        page_size: int,
+        host_pages: int = 0,
+        settings: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        self.plane = plane
+        self.engine = engine
+        self.slots = slots
+        self.loads: tuple[Copy, ...] = ()
+        self._open = self._closed = False
+        self.stopped = False
+        member = plane.place.member
+        record = StartRecord(member, plane.topology.members, host_pages)
+        for name, value in self._settings(page_size, settings or {}, options).items():
+            record.set(name, value)
+        agreement = agree(plane.gather(record.to_bytes()))
+        self.cache = TieredCache(
+            rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
+        )
+        self.board = Board(member, self.cache.window)
+        self.votes = VoteMachine(member, plane.epoch, self.cache.window)
+        self.rank = self._seat()
+        if engine is not None:
+            engine.attach(self.board)
+        plane.start(self.rank, self.board, self.votes)
+
+    def _settings(
+        self, page_size: int, settings: Mapping[str, str], options: Mapping[str, Any]
+    ) -> dict[str, str]:
+        topology = self.plane.topology
+        policy = options.get("policy", "lru")
+        named = {**_CACHE_DEFAULTS, **{name: value for name, value in options.items() if name in _CACHE_DEFAULTS}}
+        # two functions of one name are taken for equal: what they compute is compared by the digests, step by step
+        named["policy"] = policy if isinstance(policy, str) else getattr(policy, "__qualname__", type(policy).__name__)
+        return {
+            "page_size": str(page_size),
+            "topology": f"tp={topology.tp} pp={topology.pp} cp={topology.cp} dp={topology.dp}",
+            "engine": "none" if self.engine is None else "some",
+            **{name: str(value) for name, value in named.items()},
+            **settings,
+        }
+
+    def _seat(self) -> Rank:
+        plane, place = self.plane, self.plane.place
+        if place.leads:
+            edges, depth = plane.edges, plane.topology.pp
+            return Rank.leader(
+                self.cache, self.board, epoch=plane.epoch, domain=place.domain, edges=edges, depth=depth
+            )
+        return Rank.follower(self.cache, self.board, epoch=plane.epoch, domain=place.domain)
+
+    # one step
+
+    @contextmanager
+    def step(self, controls: Sequence[Control] = ()) -> Iterator[TieredCache]:
+        """One step: enters it by a frame, lets the block use the cache's verbs, closes it and starts its copies.
+
+        Where the block raises, this rank tells the others that it is lost, and the error goes on.
+
+        Args:
+            controls: the leader's own decisions, applied by all ranks in this step; `[Control.stop()]` makes it the last.
+
+        Raises:
+            ProtocolError: after the last step.
+            PlaneLost, DivergenceError, HostPoolError, OperationError: fatal; close, and start anew.
+        """
+        try:
+            self.enter(controls)
+            yield self.cache
+            self.end()
+        except BaseException as error:
+            self.plane.fail(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            raise
+
+    def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
+        """The first half of `step`, for schedulers that are no block."""
+        if self.stopped:
+            raise ProtocolError("enter out of order: the stop frame was the last\nhint: leave the loop when driver.stopped")
+        if self.engine is not None:
+            self.engine.poll()
+        frame = self.plane.enter(controls)
+        self._open = True
+        self.stopped = frame.stops
+        return frame
+
+    def end(self) -> None:
+        """The second half: what the step wished for becomes operations, and this rank's copies start."""
+        self.rank.close_step(self.slots.available)
+        self._open = False
+        self.loads = tuple(self._carry_out(self.rank.take_effects()))
+
+    def _carry_out(self, effects: Iterable[Query | Start | Cancel | FreeSlots]) -> Iterator[Copy]:
+        """Starts copies; gives those that the forward pass waits for."""
+        for effect in effects:
+            match effect:
+                case Start(operation, kind):
+                    if self.engine is None:
+                        self.board.ended(operation, False)
+                        continue
+                    copy = self.engine.start(effect)
+                    if kind == "load_back":
+                        yield copy
+                case Cancel(operation):
+                    self._cancel(operation)
+                case FreeSlots(slots):
+                    self.slots.free(slots)
+                case Query(operation):
+                    self.rank.found(operation, 0)  # there is no storage tier yet
+
+    def _cancel(self, operation: int) -> None:
+        if self.engine is None:
+            self.board.finish(operation)
+        else:
+            self.engine.cancel(operation)
+
+    # its end
+
+    @property
+    def digest(self) -> int:
+        """The decision digest at this moment: on entry of a step it is equal on all ranks."""
+        return self.rank.digest
+
+    def close(self) -> None:
+        """After the stop frame: all copies end, all ranks leave after the same vote. Before it, or after an error: the rank fails.
+
+        A no-op the second time. Pools are the caller's to close, after this.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self.engine is not None:
+            self.engine.close()
+        if self.stopped and not self._open:
+            self.plane.leave()
+        else:
+            self.plane.fail("closed before the stop frame")
