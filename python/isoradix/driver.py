@@ -1,12 +1,12 @@
 """One rank of a deployment, put together: cache, plane and copy engine behind one step.
 
-    driver = Driver(plane, engine, slots, page_size=16, host_pages=1000)
-    while not driver.stopped:
-        with driver.step() as cache:
-            ...                        # match, lock, load back, evict, insert: the same on all ranks
-        for load in driver.loads:      # the forward pass: what it needs is there, layer by layer
-            load.wait_layer(0)
-    driver.close()
+driver = Driver(plane, engine, slots, page_size=16, host_pages=1000)
+while not driver.stopped:
+    with driver.step() as cache:
+        ...                        # match, lock, load back, evict, insert: the same on all ranks
+    for load in driver.loads:      # the forward pass: what it needs is there, layer by layer
+        load.wait_layer(0)
+driver.close()
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +17,10 @@ from isoradix import (
     Board,
     Cancel,
     Control,
+    DivergenceError,
     FrameInfo,
     FreeSlots,
+    InvalidInputError,
     ProtocolError,
     Query,
     Rank,
@@ -73,6 +75,9 @@ class Driver:
         settings: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
+        if engine is None and host_pages:
+            what = f"host_pages is {host_pages} and there is no copy engine, limit 0"
+            raise InvalidInputError(f"{what}\nhint: pass isoradix.copies.engine_for(device, host)")
         self.plane = plane
         self.engine = engine
         self.slots = slots
@@ -94,9 +99,7 @@ class Driver:
             engine.attach(self.board)
         plane.start(self.rank, self.board, self.votes)
 
-    def _settings(
-        self, page_size: int, settings: Mapping[str, str], options: Mapping[str, Any]
-    ) -> dict[str, str]:
+    def _settings(self, page_size: int, settings: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
         topology = self.plane.topology
         policy = options.get("policy", "lru")
         named = {**_CACHE_DEFAULTS, **{name: value for name, value in options.items() if name in _CACHE_DEFAULTS}}
@@ -114,9 +117,7 @@ class Driver:
         plane, place = self.plane, self.plane.place
         if place.leads:
             edges, depth = plane.edges, plane.topology.pp
-            return Rank.leader(
-                self.cache, self.board, epoch=plane.epoch, domain=place.domain, edges=edges, depth=depth
-            )
+            return Rank.leader(self.cache, self.board, epoch=plane.epoch, domain=place.domain, edges=edges, depth=depth)
         return Rank.follower(self.cache, self.board, epoch=plane.epoch, domain=place.domain)
 
     # one step
@@ -128,7 +129,8 @@ class Driver:
         Where the block raises, this rank tells the others that it is lost, and the error goes on.
 
         Args:
-            controls: the leader's own decisions, applied by all ranks in this step; `[Control.stop()]` makes it the last.
+            controls: the leader's own decisions, applied by all ranks in this step; `[Control.stop()]` makes it the
+                last.
 
         Raises:
             ProtocolError: after the last step.
@@ -139,13 +141,23 @@ class Driver:
             yield self.cache
             self.end()
         except BaseException as error:
-            self.plane.fail(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            self._fail(error)
             raise
+
+    def _fail(self, error: BaseException) -> None:
+        """The others hear what has happened here, and whom it names."""
+        what = str(error).partition("\n")[0]
+        place, topology = self.plane.place, self.plane.topology
+        named = getattr(error, "ranks", None) if isinstance(error, DivergenceError) else None
+        ranks = tuple(topology.rank_of(place.domain, member) for member in named) if named else None
+        self.plane.fail(f"{type(error).__name__}: {what}" if what else type(error).__name__, ranks)
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """The first half of `step`, for schedulers that are no block."""
         if self.stopped:
-            raise ProtocolError("enter out of order: the stop frame was the last\nhint: leave the loop when driver.stopped")
+            raise ProtocolError(
+                "enter out of order: the stop frame was the last\nhint: leave the loop when driver.stopped"
+            )
         if self.engine is not None:
             self.engine.poll()
         frame = self.plane.enter(controls)
@@ -163,25 +175,21 @@ class Driver:
         """Starts copies; gives those that the forward pass waits for."""
         for effect in effects:
             match effect:
-                case Start(operation, kind):
-                    if self.engine is None:
-                        self.board.ended(operation, False)
-                        continue
-                    copy = self.engine.start(effect)
+                case Start(_, kind):
+                    copy = self._engine.start(effect)
                     if kind == "load_back":
                         yield copy
                 case Cancel(operation):
-                    self._cancel(operation)
+                    self._engine.cancel(operation)
                 case FreeSlots(slots):
                     self.slots.free(slots)
                 case Query(operation):
                     self.rank.found(operation, 0)  # there is no storage tier yet
 
-    def _cancel(self, operation: int) -> None:
-        if self.engine is None:
-            self.board.finish(operation)
-        else:
-            self.engine.cancel(operation)
+    @property
+    def _engine(self) -> CopyEngine:
+        assert self.engine is not None, "without host pages nothing is copied"
+        return self.engine
 
     # its end
 
@@ -191,7 +199,8 @@ class Driver:
         return self.rank.digest
 
     def close(self) -> None:
-        """After the stop frame: all copies end, all ranks leave after the same vote. Before it, or after an error: the rank fails.
+        """After the stop frame: all copies end, all ranks leave after the same vote. Before it, or after an error: the
+        rank fails.
 
         A no-op the second time. Pools are the caller's to close, after this.
         """

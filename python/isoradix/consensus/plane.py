@@ -14,7 +14,8 @@ from isoradix.consensus.topology import Place, Topology
 class PlaneLost(IsoradixError, RuntimeError):  # noqa: N818 a state of the plane, named as the protocol names it
     """The ranks can agree on nothing any more. Fatal: close, and start again under a new epoch.
 
-    `ranks` are those that are at fault as far as this rank can tell, as ranks of the deployment; `reason` says what was seen.
+    `ranks` are those that are at fault as far as this rank can tell, as ranks of the deployment; `reason` says what was
+    seen.
     """
 
     def __init__(self, message: str, ranks: tuple[int, ...] = (), reason: str = "") -> None:
@@ -30,12 +31,12 @@ class PlaneCounts:
     votes: int = 0
     frames: int = 0
     votes_framed: int = 0
-    vote_age_steps: int = 0
-    """Steps between the newest framed vote's own applied step and the frame, summed."""
+    newest_framed: int = -1
+    """Ordinal of the vote framed last, on the leader."""
     vote_age_ms: float = 0.0
     """Milliseconds from the completion of a vote to the frame that carried it, summed over frames that carried one."""
     waits: dict[str, int] = field(default_factory=dict)
-    """Waits on the scheduler thread that were not over at once, by operation."""
+    """Waits on the scheduler's thread, by operation."""
     wait_seconds: dict[str, float] = field(default_factory=dict)
     """Seconds spent in them."""
 
@@ -50,9 +51,11 @@ class Plane(Protocol):
     @property
     def epoch(self) -> int:
         """The group's incarnation."""
+
     @property
     def edges(self) -> int:
         """Edges over which this rank's frames leave, as `Rank.leader` counts them."""
+
     @property
     def counts(self) -> PlaneCounts: ...
 
@@ -80,5 +83,6 @@ class Plane(Protocol):
     def leave(self) -> None:
         """After the stop frame: waits for the last vote, then closes. A no-op on a plane that is closed."""
 
-    def fail(self, reason: str) -> None:
-        """This rank cannot go on: tells the others why, and closes. A no-op on a plane that is closed."""
+    def fail(self, reason: str, ranks: tuple[int, ...] | None = None) -> None:
+        """This rank cannot go on: tells the others why, and who is at fault (None: this rank), and closes. A no-op on a
+        plane that is closed."""

@@ -1,8 +1,9 @@
 """Who is who: the ranks of a deployment, their consensus domains, stages and lanes.
 
 Ranks are numbered as serving engines do: pipeline stage outermost, then data-parallel replica (of the attention), then
-context-parallel rank, tensor-parallel rank innermost. A *domain* is one data-parallel replica: its ranks hold isomorphic
-trees. A *lane* is what has equal context- and tensor-parallel rank in all stages of a domain: frames travel down it.
+context-parallel rank, tensor-parallel rank innermost. A *domain* is one data-parallel replica: its ranks hold
+isomorphic trees. A *lane* is what has equal context- and tensor-parallel rank in all stages of a domain: frames travel
+down it.
 """
 
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ class Topology:
             if value < 1:
                 raise InvalidInputError(f"{name} is {value}, limit 1\nhint: leave it out where there is only one")
         if self.ranks > RANKS_MAX:
-            what = f"tp {self.tp} * pp {self.pp} * cp {self.cp} * dp {self.dp} are {self.ranks} ranks, limit {RANKS_MAX}"
+            factors = f"tp {self.tp} * pp {self.pp} * cp {self.cp} * dp {self.dp}"
+            what = f"{factors} are {self.ranks} ranks, limit {RANKS_MAX}"
             raise InvalidInputError(f"{what}\nhint: a domain is one replica; start domains apart")
 
     @property
@@ -98,7 +100,7 @@ class Topology:
         return Place(rank, domain, stage * self.lanes + lane, stage, cp, tp)
 
     @cached_property
-    def _routes(self) -> "list[tuple[int | None, tuple[int, ...]]]":
+    def _routes(self) -> list[tuple[int | None, tuple[int, ...]]]:
         return [self._route(member) for member in range(self.members)]
 
     def source(self, member: int) -> int | None:
@@ -106,11 +108,12 @@ class Topology:
         return self._routes[member][0]
 
     def receivers(self, member: int) -> tuple[int, ...]:
-        """The members to which `member` sends its frames on: the rest of stage 0 (the leader), and the next stage of its lane."""
+        """The members to which `member` sends its frames on: the rest of stage 0 (the leader), and the next stage of
+        its lane."""
         return self._routes[member][1]
 
-    def _route(self, member: int) -> "tuple[int | None, tuple[int, ...]]":
-        stage, lane = divmod(member, self.lanes)
+    def _route(self, member: int) -> tuple[int | None, tuple[int, ...]]:
+        stage = member // self.lanes
         below = (member + self.lanes,) if stage + 1 < self.pp else ()
         if member == 0:
             return None, (*range(1, self.lanes), *below)

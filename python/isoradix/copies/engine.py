@@ -1,7 +1,7 @@
 """What moves KV between the tiers: the contract of every engine.
 
-An engine is told what to copy by effects of the core, and reports to the rank's `Board`. It never decides, and never blocks the
-scheduler's thread: the compute that needs loaded KV waits for its own copy, layer by layer.
+An engine is told what to copy by effects of the core, and reports to the rank's `Board`. It never decides, and never
+blocks the scheduler's thread: the compute that needs loaded KV waits for its own copy, layer by layer.
 """
 
 from typing import Protocol
@@ -36,12 +36,13 @@ class CopyEngine(Protocol):
     def start(self, effect: Start) -> Copy:
         """Begins a backup (slots to pages) or a load-back (pages to slots); returns at once.
 
-        A backup sees what the caller's thread (on CUDA: its current stream) has written to the slots before. When the copy is over
-        the engine calls `Board.ended`, once, from any thread; `succeeded` is whether all bytes are there.
+        A backup sees what the caller's thread (on CUDA: its current stream) has written to the slots before. When the
+        copy is over the engine calls `Board.ended`, once, from any thread; `succeeded` is whether all bytes are there.
         """
 
     def cancel(self, operation: int) -> None:
-        """Answers a `Cancel`: drops the copy if it has not begun, and calls `Board.finish` when it touches nothing any more.
+        """Answers a `Cancel`: drops the copy if it has not begun, and calls `Board.finish` when it touches nothing any
+        more.
 
         Of an operation that was never started here, `finish` is called at once; of one that has ended here, nothing is.
         """

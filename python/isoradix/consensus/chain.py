@@ -1,0 +1,134 @@
+"""The pipeline synchronisation that serving engines have today, for comparison: one merged count, handed down, waited
+for.
+
+Once a step, on the scheduler's thread: stage 0 counts what is ready there (a blocking all-reduce by MIN over its
+ranks), and hands the counts down the pipeline; every later stage takes them as they are and waits until its own copies
+have come as far. The later stages are never asked. So a stage that is slower than the first stalls all of them, and one
+that cannot reach the count (its allocation failed, say) waits until its patience is over.
+
+Source: the `pp_sync` of hierarchical caches under pipeline parallelism, as public reports of such deployments describe
+it.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from isoradix import Board, Control, FrameInfo, ProtocolError, Rank, Reduced, VoteMachine, read_frame
+from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.reducers import GlooReducer
+from isoradix.consensus.remote import RemotePlane, now_ms
+from isoradix.consensus.waits import ALL
+
+_VECTOR_AT: Final = 64
+"""Bytes of a frame before the vector that it carries."""
+_FIRST_COUNT: Final = 10
+"""Words of a ballot before its counts."""
+_LOOK_AGAIN_S: Final = 0.0001
+
+
+class ChainPlane(RemotePlane):
+    """Counts of stage 0, handed down and waited for. For comparison: it stalls where other planes do not.
+
+    Args and errors: those of `RemotePlane`.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._parts: tuple[Rank, Board, VoteMachine] | None = None
+        super().__init__(*args, **options)
+
+    def _group_members(self) -> dict[str, range]:
+        everyone = range(self.topology.members)
+        return {"votes": everyone, "frames": everyone, "counts": range(self.topology.lanes)}
+
+    @property
+    def edges(self) -> int:
+        """Ranks to which this one sends its frames."""
+        return len(self.topology.receivers(self.place.member))
+
+    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+        """Makes ready for the first step. Once."""
+        self._check("start")
+        if self._parts is not None:
+            raise ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
+        self._parts = rank, board, votes
+        member, topology = self.place.member, self.topology
+        source, receivers = topology.source(member), topology.receivers(member)
+        group, waits = self._groups["frames"], self._waits
+        self._frames = FrameChain(group, source, receivers, topology.pp, votes.words, waits, self.counts)
+        self._reducer = GlooReducer(self._groups["counts"], votes.words) if self.place.stage == 0 else None
+        self._own: npt.NDArray[np.int64] = np.empty(votes.words, dtype=np.int64)
+
+    def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
+        """Enters the next step."""
+        with self._guarded("enter"):
+            if self._parts is None:
+                raise ProtocolError(
+                    "enter out of order: the plane is not started\nhint: call start first; a Driver does"
+                )
+            rank, _, _ = self._parts
+            reduced = self._count() if self.place.stage == 0 else None
+            if self.place.leads:
+                if rank.full_edge is not None:
+                    self._frames.reap(rank.delivered)
+                frame = rank.lead(now_ms(), reduced, controls)
+                self._frames.send(frame)
+                info = read_frame(frame)
+            else:
+                frame = self._frames.receive(self.step + 1)
+                self._frames.send(frame)
+                if self.place.stage > 0:
+                    self._catch_up(frame)
+                info = rank.follow(frame)
+            self.counts.frames += 1
+            self.counts.votes_framed += 1
+            self.step = info.step
+            return info
+
+    def _count(self) -> Reduced:
+        """What is ready on all ranks of stage 0."""
+        assert self._parts is not None
+        assert self._reducer is not None
+        _, board, votes = self._parts
+        words = self._reducer.words
+        votes.fill(board, words)
+        self._waits.begin("vote", ALL, self.counts.votes, self.counts.votes - 1)
+        try:
+            if self.topology.lanes > 1:
+                self._reducer.reduce()
+        finally:
+            self._note("vote")
+        self.counts.votes += 1
+        return votes.complete(board, words)
+
+    def _catch_up(self, frame: bytes) -> None:
+        """Waits until this rank has come as far as the counts that were handed down."""
+        assert self._parts is not None
+        _, board, votes = self._parts
+        counts = np.frombuffer(frame, dtype="<i8", count=votes.words, offset=_VECTOR_AT)
+        votes.fill(board, self._own)
+        wanted, own = counts[_FIRST_COUNT:], self._own[_FIRST_COUNT:]
+        lacking = np.flatnonzero(own < wanted)
+        if len(lacking):
+            first = lacking[0]
+            self._waits.begin("ack", 0, int(wanted[first]), int(own[first]))
+            try:
+                while (own < wanted).any():
+                    self._check("enter")
+                    time.sleep(_LOOK_AGAIN_S)
+                    votes.refill(board, self._own)
+            finally:
+                self._note("ack")
+        votes.complete(board, counts.astype(np.int64))
+        self.counts.votes += 1
+
+    def _note(self, operation: str) -> None:
+        counts, seconds = self.counts, self._waits.end(operation)
+        counts.waits[operation] = counts.waits.get(operation, 0) + 1
+        counts.wait_seconds[operation] = counts.wait_seconds.get(operation, 0.0) + seconds
+
+    def _finish(self) -> None:
+        self._frames.drain()

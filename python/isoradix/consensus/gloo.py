@@ -1,0 +1,126 @@
+"""The plane of real deployments: votes on a thread and a group of their own, frames down a chain of another group."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, Reduced, VoteMachine, read_frame
+from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.reducers import GlooReducer, NcclReducer
+from isoradix.consensus.remote import RemotePlane, not_started, now_ms
+from isoradix.consensus.votes import VoteThread
+
+
+class VotingPlane(RemotePlane):
+    """A plane whose votes have a thread of their own; what carries its frames is a subclass's.
+
+    Args:
+        backend: of the votes: "gloo", or "nccl" for a communicator and a stream of their own on this rank's GPU.
+        all others: of `RemotePlane`.
+    """
+
+    def __init__(self, *args: Any, backend: Literal["gloo", "nccl"] = "gloo", **options: Any) -> None:
+        if backend not in ("gloo", "nccl"):
+            raise InvalidInputError(f"backend is {backend!r}, expected 'gloo' or 'nccl'\nhint: leave it out on a CPU")
+        self._backend = backend
+        self._votes: VoteThread | None = None
+        self._rank: Rank | None = None
+        super().__init__(*args, **options)
+
+    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+        """Begins to vote. Once."""
+        self._check("start")
+        if self._rank is not None:
+            raise ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
+        self._rank = rank
+        group = self._groups["votes"]
+        if self._backend == "nccl":
+            reducer: GlooReducer | NcclReducer = NcclReducer(self._meeting, group, votes.words)
+        else:
+            reducer = GlooReducer(group, votes.words)
+        self._votes = VoteThread(votes, board, reducer, self._waits, self.counts, self._on_vote, self._on_failure)
+
+    def _on_vote(self, paused: bool) -> None:
+        self._watch.paused = paused
+
+    def _started(self) -> tuple[Rank, VoteThread]:
+        if self._rank is None or self._votes is None:
+            raise not_started()
+        return self._rank, self._votes
+
+    def _lead(self, controls: Sequence[Control]) -> bytes:
+        """The leader enters its next step; the frame to be sent."""
+        rank, votes = self._started()
+        newest, completed_ns = votes.newest, votes.completed_ns
+        frame = rank.lead(now_ms(), newest, controls)
+        self._count(newest, completed_ns)
+        return frame
+
+    def _count(self, newest: Reduced | None, completed_ns: int) -> None:
+        counts = self.counts
+        counts.frames += 1
+        if newest is not None and newest.vote != counts.newest_framed:
+            counts.newest_framed = newest.vote
+            counts.votes_framed += 1
+            counts.vote_age_ms += (time.monotonic_ns() - completed_ns) / 1e6
+
+    def _finish(self) -> None:
+        if self._votes is not None:
+            self._votes.join()
+            if self._failure is not None:
+                raise self._lost(None)
+
+    def _end_threads(self) -> None:
+        if self._votes is not None:
+            self._votes.end()
+
+
+class GlooPlane(VotingPlane):
+    """Votes on a thread with its own group; frames by isend and recv on another one."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._frames: FrameChain | None = None
+        super().__init__(*args, **options)
+
+    @property
+    def edges(self) -> int:
+        """Ranks to which this one sends its frames."""
+        return len(self.topology.receivers(self.place.member))
+
+    @property
+    def in_flight(self) -> int:
+        """Frames sent that are not known to have arrived, at most pipeline stages plus one."""
+        return 0 if self._frames is None else self._frames.in_flight
+
+    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+        """Begins to vote. Once."""
+        super().start(rank, board, votes)
+        member, topology = self.place.member, self.topology
+        source, receivers = topology.source(member), topology.receivers(member)
+        group, waits = self._groups["frames"], self._waits
+        self._frames = FrameChain(group, source, receivers, topology.pp, votes.words, waits, self.counts)
+
+    def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
+        """Enters the next step."""
+        with self._guarded("enter"):
+            rank, _ = self._started()
+            frames = self._frames
+            assert frames is not None
+            if self.place.leads:
+                if rank.full_edge is not None:
+                    frames.reap(rank.delivered)
+                frame = self._lead(controls)
+                frames.send(frame)
+                info = read_frame(frame)
+            else:
+                frame = frames.receive(self.step + 1)
+                frames.send(frame)  # before it is looked at: the ranks behind are owed it whatever this one finds
+                info = rank.follow(frame)
+                self.counts.frames += 1
+            self.step = info.step
+            return info
+
+    def _finish(self) -> None:
+        if self._frames is not None:
+            self._frames.drain()
+        super()._finish()

@@ -1,0 +1,255 @@
+"""Who is alive: one plain connection between every two ranks of a domain, beside the planes.
+
+gloo tells that a connection was closed, not whose fault it was, and of a stopped process nothing at all. Over its
+lifelines a rank says at which step it is and what it waits for, four times a second at most; that it leaves, or why it
+has failed. So every survivor can name the rank that was lost: by a connection that closed without a goodbye (killed),
+by silence (stopped), by what it said itself (failed), or because it alone does not move while all others wait.
+
+Messages are JSON, one a line: `{"hello": member}`, `{"beat": [step, waiting for, seconds]}`, `{"bye": 1}`,
+`{"lost": [[ranks], reason]}`.
+"""
+
+import json
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from isoradix.consensus.rendezvous import Meeting, lost_at_start
+
+_LONGEST_MESSAGE: Final = 64 << 10
+_NOBODY: Final = "nobody in particular: no rank is silent, and none stands still alone"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why the plane is lost. `ranks` are those of the deployment that are at fault, if that is known."""
+
+    ranks: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Beat:
+    """What a rank has said of itself last."""
+
+    step: int = -1
+    waits_for: str | None = None
+    waited_s: float = 0.0
+
+
+@dataclass
+class Peer:
+    """Another member, as its lifeline shows it."""
+
+    member: int
+    rank: int
+    connection: socket.socket
+    heard: float = field(default_factory=time.monotonic)
+    beat: Beat = Beat()
+    moved: float = field(default_factory=time.monotonic)
+    """When its step changed last."""
+    gone: bool = False
+    left: bool = False
+    received: bytes = b""
+
+
+class Lifelines:
+    """This rank's connections to all others of its domain, and the thread that keeps them.
+
+    Args:
+        meeting: where the domain has met.
+        beat: what this rank says of itself.
+        tick: called at every beat, on the lifelines' thread.
+        on_lost: called once, on the thread that finds it out, when the plane is lost.
+    """
+
+    def __init__(
+        self,
+        meeting: Meeting,
+        beat: Callable[[], Beat],
+        tick: Callable[[], None],
+        on_lost: Callable[[Verdict], None],
+    ) -> None:
+        self._meeting = meeting
+        self._beat, self._tick, self._on_lost = beat, tick, on_lost
+        self._interval_s = min(0.25, meeting.patience.fatal_ms / 8000)
+        self._lost = threading.Event()
+        self._declaring = threading.Lock()
+        self._ending = False
+        self.verdict: Verdict | None = None
+        self._peers = _connect(meeting)
+        self._wake, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name=f"isoradix-lifelines-{meeting.place.rank}", daemon=True)
+        self._thread.start()
+
+    # what is known
+
+    def wait_for_verdict(self, seconds: float) -> Verdict | None:
+        """What is known about the loss of the plane, once it is known, or after so long."""
+        self._lost.wait(seconds)
+        return self.verdict
+
+    def suspect(self, own_step: int) -> Verdict:
+        """Who is at fault, as far as lifelines show it, when a wait of this rank has become too long."""
+        now = time.monotonic()
+        silent = [peer for peer in self._peers if not peer.left and now - peer.heard > 4 * self._interval_s + 0.5]
+        if silent:
+            seconds = max(now - peer.heard for peer in silent)
+            ranks = tuple(sorted(peer.rank for peer in silent))
+            return Verdict(
+                ranks, f"{_named(ranks)} gives no sign of life for {seconds:.1f} s: stopped, or out of reach"
+            )
+        steps = {self._meeting.place.rank: own_step} | {peer.rank: peer.beat.step for peer in self._peers}
+        # A vote is always under way: only a wait that lasts is one.
+        stuck = [
+            peer
+            for peer in self._peers
+            if peer.beat.waited_s < 2 * self._interval_s and now - peer.moved > 4 * self._interval_s
+        ]
+        if stuck and (len(stuck) == 1 or min(steps.values()) < max(steps.values())):
+            slowest = min(stuck, key=lambda peer: (peer.beat.step, peer.rank))
+            seconds = now - slowest.moved
+            reason = (
+                f"rank {slowest.rank} has been at step {slowest.beat.step} for {seconds:.1f} s and waits for nobody"
+            )
+            return Verdict((slowest.rank,), reason)
+        waiting = "; ".join(
+            f"rank {peer.rank} at step {peer.beat.step} waits for {peer.beat.waits_for}" for peer in self._peers
+        )
+        return Verdict((), f"{_NOBODY}; {waiting}")
+
+    # what is said
+
+    def declare(self, verdict: Verdict) -> None:
+        """The plane is lost: the first verdict stands, and the others are told."""
+        with self._declaring:
+            if self.verdict is not None or self._ending:
+                return
+            self.verdict = verdict
+        self._say({"lost": [list(verdict.ranks), verdict.reason]})
+        self._lost.set()
+        self._on_lost(verdict)
+
+    def leave(self, patience_s: float) -> None:
+        """Says goodbye, waits until all others have, and closes."""
+        self._say({"bye": 1})
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until and not all(peer.left or peer.gone for peer in self._peers):
+            time.sleep(0.002)
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections and ends the thread. A no-op the second time."""
+        if self._ending:
+            return
+        self._ending = True
+        self._wake.send(b"x")
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        for connection in (*(peer.connection for peer in self._peers), self._wake, self._woken):
+            connection.close()
+
+    def _say(self, message: dict[str, Any]) -> None:
+        line = json.dumps(message).encode() + b"\n"
+        for peer in self._peers:
+            if not peer.gone:
+                try:
+                    peer.connection.send(line)  # a rank that reads nothing any more is found by its own silence
+                except OSError:
+                    continue
+
+    # the thread
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._woken, selectors.EVENT_READ)
+            for peer in self._peers:
+                selector.register(peer.connection, selectors.EVENT_READ, peer)
+            due = time.monotonic()
+            while not self._ending:
+                for key, _ in selector.select(max(0.0, due - time.monotonic())):
+                    if key.data is not None and not self._hear(key.data):
+                        selector.unregister(key.fileobj)
+                if time.monotonic() >= due and not self._ending:
+                    due = time.monotonic() + self._interval_s
+                    self._on_beat()
+
+    def _on_beat(self) -> None:
+        beat = self._beat()
+        self._say({"beat": [beat.step, beat.waits_for, round(beat.waited_s, 3)]})
+        self._tick()
+
+    def _hear(self, peer: Peer) -> bool:
+        """Reads what a peer has said; whether more can come."""
+        try:
+            data = peer.connection.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        if not data:
+            peer.gone = True
+            if not peer.left:
+                self.declare(Verdict((peer.rank,), f"rank {peer.rank} has ended without a goodbye: killed, or crashed"))
+            return False
+        peer.heard = time.monotonic()
+        *lines, peer.received = (peer.received + data).split(b"\n")
+        for line in lines:
+            self._understand(peer, line)
+        if len(peer.received) > _LONGEST_MESSAGE:
+            self.declare(Verdict((peer.rank,), f"rank {peer.rank} talks nonsense on its lifeline"))
+        return True
+
+    def _understand(self, peer: Peer, line: bytes) -> None:
+        message = json.loads(line)
+        if beat := message.get("beat"):
+            if beat[0] != peer.beat.step:
+                peer.moved = time.monotonic()
+            peer.beat = Beat(*beat)
+        elif "bye" in message:
+            peer.left = True
+        elif lost := message.get("lost"):
+            peer.left = True
+            self.declare(Verdict(tuple(lost[0]), lost[1]))
+
+
+def _named(ranks: tuple[int, ...]) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
+def _connect(meeting: Meeting) -> list[Peer]:
+    """One connection to every other member: to those below this rank, from those above it."""
+    seconds = meeting.patience.fatal_ms / 1000
+    try:
+        with socket.create_server((meeting.address, 0), backlog=meeting.members) as server:
+            server.settimeout(seconds)
+            own = f"{meeting.address} {server.getsockname()[1]}"
+            places = [place.rsplit(" ", 1) for place in meeting.tell("lifeline", own)]
+            connections: dict[int, socket.socket] = {}
+            for member, (host, port) in enumerate(places[: meeting.member]):
+                connection = connections[member] = socket.create_connection((host, int(port)), seconds)
+                connection.sendall(json.dumps({"hello": meeting.member}).encode() + b"\n")
+            while len(connections) < meeting.members - 1:
+                connection, _ = server.accept()
+                connection.settimeout(seconds)
+                connections[json.loads(_first_line(connection))["hello"]] = connection
+    except (OSError, ValueError) as error:
+        raise lost_at_start(f"lifelines could not be connected: {error}") from error
+    for connection in connections.values():
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return [Peer(member, meeting.rank_of(member), connections[member]) for member in sorted(connections)]
+
+
+def _first_line(connection: socket.socket) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = connection.recv(1)
+        if not byte or len(line) > 64:
+            raise ValueError("a stranger called")
+        line += byte
+    return line

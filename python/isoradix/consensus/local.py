@@ -1,0 +1,69 @@
+"""The plane of a deployment of one rank: no process, no thread, no socket."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, VoteMachine, read_frame
+from isoradix.consensus.plane import PlaneCounts
+from isoradix.consensus.remote import now_ms
+from isoradix.consensus.topology import Place, Topology
+
+
+class LocalPlane:
+    """One rank, which votes by itself once a step: what its copies report counts in the next step.
+
+    Args:
+        topology: of one rank a domain.
+        rank: this rank.
+        epoch: the group's incarnation.
+
+    Raises:
+        InvalidInputError: a domain has more than one rank.
+    """
+
+    edges = 0
+
+    def __init__(self, topology: Topology = Topology(), rank: int = 0, *, epoch: int = 0) -> None:  # noqa: B008 frozen
+        if topology.members != 1:
+            what = f"a domain has {topology.members} ranks, limit 1"
+            raise InvalidInputError(f"{what}\nhint: GlooPlane connects several ranks")
+        self.topology = topology
+        self.place: Place = topology.place(rank)
+        self.epoch = epoch
+        self.counts = PlaneCounts()
+        self._parts: tuple[Rank, Board, VoteMachine] | None = None
+        self._closed = False
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """This rank's own `data`."""
+        return [data]
+
+    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+        """Begins to vote. Once."""
+        if self._parts is not None:
+            raise ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
+        self._parts = rank, board, votes
+        self._ballot = np.empty(votes.words, dtype=np.int64)
+
+    def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
+        """Enters the next step."""
+        if self._parts is None or self._closed:
+            what = "not started" if self._parts is None else "closed"
+            raise ProtocolError(f"enter out of order: the plane is {what}\nhint: call start first; a Driver does")
+        rank, board, votes = self._parts
+        votes.fill(board, self._ballot)
+        newest = votes.complete(board, self._ballot)
+        frame = rank.lead(now_ms(), newest, controls)
+        self.counts.votes += 1
+        self.counts.frames += 1
+        self.counts.votes_framed += 1
+        return read_frame(frame)
+
+    def leave(self) -> None:
+        """Closes it."""
+        self._closed = True
+
+    def fail(self, reason: str, ranks: tuple[int, ...] | None = None) -> None:
+        """Closes it."""
+        self._closed = True

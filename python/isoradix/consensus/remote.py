@@ -1,0 +1,241 @@
+"""What every plane between processes has: a meeting, lifelines, a wait board with its watch, and one way to end."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+from isoradix import Board, IsoradixError, Patience, ProtocolError, Rank, VoteMachine
+from isoradix.consensus.lifeline import Beat, Lifelines, Verdict
+from isoradix.consensus.plane import PlaneCounts, PlaneLost
+from isoradix.consensus.reducers import gather
+from isoradix.consensus.rendezvous import Group, Meeting, meet, open_store
+from isoradix.consensus.topology import Place, Topology
+from isoradix.consensus.waits import ALL, WaitBoard
+from isoradix.consensus.watch import Watch
+
+PATIENCE: Final = Patience(5_000, 300_000)
+_VERDICT_S: Final = 3.0
+"""How long a rank whose connection broke waits to hear why."""
+_GOODBYE_S: Final = 10.0
+
+
+class RemotePlane:
+    """One rank's end of a plane between processes.
+
+    Args:
+        topology: of the deployment.
+        rank: this rank.
+        store: a store of torch.distributed that all ranks of the domain reach, for the start alone.
+        patience: how long any wait may last; `fatal_ms` no shorter than the server's own watchdog.
+        epoch: the group's incarnation: a new one for every start on the same store.
+        address: of this machine, as the other ranks reach it.
+        wait_board: a folder for the wait board; `default_folder()` if None.
+
+    Raises:
+        PlaneLost: a rank did not come, or the store or a connection was lost.
+        InvalidInputError: an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        rank: int,
+        store: Any,
+        *,
+        patience: Patience = PATIENCE,
+        epoch: int = 0,
+        address: str = "127.0.0.1",
+        wait_board: Path | None = None,
+    ) -> None:
+        self.topology = topology
+        self.place: Place = topology.place(rank)
+        self.epoch = epoch
+        self.counts = PlaneCounts()
+        self.step = -1
+        self._closed = False
+        self._failure: Exception | None = None
+        self._waits = WaitBoard(wait_board, rank, self.place.member, epoch)
+        self._groups: dict[str, Group] = {}
+        self._lifelines: Lifelines | None = None
+        try:
+            meeting = meet(topology, rank, store, patience, epoch=epoch, address=address)
+            self._meeting: Meeting = meeting
+            # in one order on all ranks
+            for name, members in self._group_members().items():
+                if self.place.member in members:
+                    self._groups[name] = Group(meeting, name, members)
+            self._watch = Watch(self._waits, patience, meeting.rank_of)
+            self._lifelines = Lifelines(meeting, self._beat, self._look, self._cut)
+        except BaseException:
+            self._close()
+            raise
+
+    @classmethod
+    def connect(
+        cls,
+        topology: Topology,
+        rank: int,
+        store_address: str,
+        *,
+        hosts_store: bool = False,
+        patience: Patience = PATIENCE,
+        **options: Any,
+    ) -> Self:
+        """Meets the other ranks in a store at `host:port`.
+
+        Args:
+            topology, rank, patience: as above.
+            store_address: host and port of the store.
+            hosts_store: whether this rank serves it: true on exactly one rank of the deployment.
+            options: `epoch` and `wait_board`, as above.
+        """
+        store, address = open_store(store_address, hosts_store, patience)
+        return cls(topology, rank, store, patience=patience, address=address, **options)
+
+    def _group_members(self) -> dict[str, range]:
+        """The groups to be made, in order: all members that are in them."""
+        everyone = range(self.topology.members)
+        return {"votes": everyone, "frames": everyone}
+
+    # the start
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """The `data` of every rank of the domain, in the order of its members."""
+        with self._guarded("gather"), self._waits.waiting("gather", ALL, 1, 0):
+            return gather(self._groups["votes"], data)
+
+    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+        """Begins to vote."""
+        raise NotImplementedError
+
+    # what lifelines and their watch ask
+
+    def _beat(self) -> Beat:
+        return self._watch.beat(self.step)
+
+    def _look(self) -> None:
+        """A wait that is over ends the plane."""
+        too_long = self._watch.look()
+        if too_long is not None and self._lifelines is not None:
+            verdict = self._lifelines.suspect(self.step)
+            own = f"rank {self.place.rank} {too_long}"
+            self._lifelines.declare(Verdict(verdict.ranks, f"{verdict.reason}; {own}"))
+
+    def _cut(self, verdict: Verdict) -> None:
+        """Ends whatever this rank waits for in a group."""
+        for group in self._groups.values():
+            group.cut()
+
+    def _on_failure(self, error: Exception) -> None:
+        """The vote thread has ended early."""
+        self._failure = error
+        if isinstance(error, IsoradixError) and self._lifelines is not None:
+            self._lifelines.declare(
+                Verdict(_ranks_of(error, self._meeting), f"{type(error).__name__}: {_first_line(error)}")
+            )
+
+    # errors
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """Turns a broken connection into the loss of the plane, with its culprit."""
+        self._check(what)
+        try:
+            yield
+        except IsoradixError:
+            raise
+        except RuntimeError as error:
+            raise self._lost(error) from error
+
+    def _check(self, what: str) -> None:
+        if self._closed:
+            raise ProtocolError(f"{what} out of order: the plane is closed\nhint: connect a new one under a new epoch")
+        if self._failure is not None or (self._lifelines is not None and self._lifelines.verdict is not None):
+            raise self._lost(None)
+
+    def _lost(self, error: Exception | None) -> Exception:
+        """What this rank raises: its own finding if it has one, else what lifelines tell."""
+        if isinstance(self._failure, IsoradixError):
+            return self._failure
+        lifelines = self._lifelines
+        verdict = None if lifelines is None else lifelines.wait_for_verdict(_VERDICT_S)
+        if lifelines is not None and verdict is None:
+            seen = _first_line(error or self._failure or RuntimeError("unknown"))
+            lifelines.declare(Verdict((), f"rank {self.place.rank} lost a connection: {seen}"))
+            verdict = lifelines.verdict
+        if verdict is None:
+            return PlaneLost("the plane is closed\nhint: connect a new one under a new epoch")
+        hint = "hint: ranks can agree on nothing any more; close, and start all of them anew"
+        return PlaneLost(
+            f"the plane is lost at step {self.step}: {verdict.reason}\n{hint}", verdict.ranks, verdict.reason
+        )
+
+    # the end
+
+    def leave(self) -> None:
+        """After the stop frame: waits for the last vote, then closes."""
+        if self._closed:
+            return
+        with self._guarded("leave"):
+            self._finish()
+        if self._lifelines is not None:
+            self._lifelines.leave(_GOODBYE_S)
+        self._close()
+
+    def _finish(self) -> None:
+        """What has to end on all ranks before any of them closes."""
+
+    def fail(self, reason: str, ranks: tuple[int, ...] | None = None) -> None:
+        """This rank cannot go on: tells the others why, and closes.
+
+        Args:
+            reason: for people.
+            ranks: who is at fault, of the deployment; None for this rank.
+        """
+        if self._closed:
+            return
+        if self._lifelines is not None:
+            blamed = (self.place.rank,) if ranks is None else ranks
+            named = f"rank {self.place.rank} failed: {reason}"
+            self._lifelines.declare(Verdict(blamed, named))
+        self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        for group in self._groups.values():
+            group.cut()
+        self._end_threads()
+        if self._lifelines is not None:
+            self._lifelines.close()
+        self._groups.clear()
+        self._waits.close()
+
+    def _end_threads(self) -> None:
+        """Ends the threads that use a group, whose sockets are cut."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self.fail("closed before the stop frame" if error is None else f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _ranks_of(error: IsoradixError, meeting: Meeting) -> tuple[int, ...]:
+    """The ranks that an error names, as ranks of the deployment."""
+    members = getattr(error, "ranks", None)
+    return tuple(meeting.rank_of(member) for member in members) if members else ()
+
+
+def not_started() -> ProtocolError:
+    return ProtocolError("enter out of order: the plane is not started\nhint: call start first; a Driver does")
+
+
+def now_ms() -> int:
+    """This rank's monotonic clock, in milliseconds."""
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,67 @@
+"""The sockets behind a gloo group, so that a wait in it can be ended from another thread.
+
+gloo has no call for that: aborting or shutting down a group leaves its waits as they are, and a wait that times out
+takes the whole group down. What does end a wait is its connection: shut down, gloo's own loop reports it to everyone
+who waits.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = Path("/dev/fd")
+_making = threading.Lock()
+
+
+class Sockets:
+    """Connections that were opened while a block ran, on one thread of this process at a time."""
+
+    def __init__(self) -> None:
+        self._opened: list[tuple[int, int]] = []
+
+    @contextmanager
+    def opened_here(self) -> Iterator[None]:
+        with _making:
+            before = set(_open_sockets())
+            try:
+                yield
+            finally:
+                self._opened = [found for found in _open_sockets() if found not in before]
+
+    def cut(self) -> int:
+        """Shuts down those that are still the same and connected; how many."""
+        return sum(_shut_down(descriptor, inode) for descriptor, inode in self._opened)
+
+
+def _open_sockets() -> list[tuple[int, int]]:
+    """Descriptor and inode of each socket of this process."""
+    found = []
+    for entry in _FOLDER.iterdir():
+        with suppress(OSError):
+            descriptor = int(entry.name)
+            status = os.fstat(descriptor)
+            if (status.st_mode & 0o170000) == 0o140000:
+                found.append((descriptor, status.st_ino))
+    return found
+
+
+def _shut_down(descriptor: int, inode: int) -> bool:
+    """The descriptor may have been closed meanwhile, and given to another file."""
+    try:
+        copy = os.dup(descriptor)
+    except OSError:
+        return False
+    if os.fstat(copy).st_ino != inode:
+        os.close(copy)
+        return False
+    with socket.socket(fileno=copy) as connection:
+        try:
+            connection.getpeername()
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return False
+    return True

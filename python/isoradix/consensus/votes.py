@@ -1,0 +1,92 @@
+"""The vote thread: one ballot after the other, for as long as the ranks live.
+
+It fills a ballot, has it reduced, checks and keeps what comes back. Nobody on this rank reads that but the leader's
+next frame.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from isoradix import Board, DivergenceError, IsoradixError, Reduced, VoteMachine, blame
+from isoradix.consensus.plane import PlaneCounts
+from isoradix.consensus.reducers import Reducer
+from isoradix.consensus.waits import ALL, WaitBoard
+
+_RUNNING_WORD: Final = 14
+"""Of a ballot: 0 while some rank is paused."""
+
+
+class VoteThread:
+    """Votes until every rank has applied the stop frame.
+
+    Args:
+        machine, board: of this rank.
+        reducer: the votes' own group.
+        waits, counts: where waits are published, and votes counted.
+        on_vote: called after each vote with whether some rank is paused.
+        on_failure: called once, on this thread, with what has ended it early.
+    """
+
+    def __init__(
+        self,
+        machine: VoteMachine,
+        board: Board,
+        reducer: Reducer,
+        waits: WaitBoard,
+        counts: PlaneCounts,
+        on_vote: Callable[[bool], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._machine, self._board, self._reducer = machine, board, reducer
+        self._waits, self._counts = waits, counts
+        self._on_vote, self._on_failure = on_vote, on_failure
+        self._ending = threading.Event()
+        self.newest: Reduced | None = None
+        """The newest vote that is completed here."""
+        self.completed_ns = 0
+        """When it was, on this rank's monotonic clock."""
+        self._thread = threading.Thread(target=self._run, name=f"isoradix-votes-{machine.rank}", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Waits for the last vote."""
+        self._thread.join()
+
+    def end(self) -> None:
+        """Ends it after the reducer was cut. A no-op the second time."""
+        self._ending.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while (pause_ms := self._machine.pace()) is not None and not self._ending.is_set():
+                if pause_ms and self._counts.votes:
+                    self._ending.wait(pause_ms / 1000)
+                self._vote()
+        except (IsoradixError, RuntimeError) as error:
+            if not self._ending.is_set():
+                self._on_failure(error)
+
+    def _vote(self) -> None:
+        machine, words = self._machine, self._reducer.words
+        machine.fill(self._board, words)
+        vote = self._counts.votes
+        with self._waits.waiting("vote", ALL, vote, vote - 1):
+            self._reducer.reduce()
+        try:
+            self.newest = machine.complete(self._board, words)
+        except DivergenceError as error:
+            raise self._blame(error) from error
+        self.completed_ns = time.monotonic_ns()
+        self._counts.votes += 1
+        self._on_vote(words[_RUNNING_WORD] == 0)
+
+    def _blame(self, error: DivergenceError) -> IsoradixError:
+        """Every rank sees the mismatch in the same vector, so all gather their digests and name the rank that has
+        parted."""
+        if error.kind != "digest":
+            return error
+        return blame(self._reducer.gather(self._board.digest_ring_bytes())) or error

@@ -1,0 +1,61 @@
+"""The watch over a rank's waits: reports a long one, and ends the plane when one is over.
+
+A wait inside gloo cannot be given two thresholds, nor ended by its own timeout without losing the group unseen. So
+waits are native and without end, and the lifelines' thread looks at the wait board: it reports what lasts longer than
+the first threshold, and past the second it says who is to blame and cuts the groups' sockets, which ends every wait in
+them.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from isoradix import Patience, Waiting
+from isoradix.consensus.lifeline import Beat
+from isoradix.consensus.waits import WaitBoard, WaitEntry
+
+log = logging.getLogger("isoradix")
+
+
+class Watch:
+    """Looks at the waits of one rank.
+
+    Args:
+        board: its wait board.
+        patience: the two thresholds.
+        rank_of: the rank of the deployment that is a member of this domain.
+    """
+
+    def __init__(self, board: WaitBoard, patience: Patience, rank_of: Callable[[int], int]) -> None:
+        self._board, self._patience, self._rank_of = board, patience, rank_of
+        self._seen: dict[str, tuple[int, Waiting]] = {}
+        self.paused = False
+        """Whether some rank is paused, as the last vote says: then no wait grows older."""
+
+    def beat(self, step: int) -> Beat:
+        """What this rank says of itself: its longest wait."""
+        longest = max((entry for entry, _ in self._board.going_on()), key=lambda entry: entry.age_s, default=None)
+        if longest is None:
+            return Beat(step)
+        return Beat(step, self.describe(longest), longest.age_s)
+
+    def look(self) -> str | None:
+        """Reports waits that are due; the description of one that is over, or None."""
+        now_ms = time.monotonic_ns() // 1_000_000
+        going_on = {entry.operation: (entry, since) for entry, since in self._board.going_on()}
+        self._seen = {name: seen for name, seen in self._seen.items() if name in going_on}
+        for name, (entry, since) in going_on.items():
+            if name not in self._seen or self._seen[name][0] != since:
+                self._seen[name] = (since, Waiting(self._patience, since // 1_000_000))
+            wait = self._seen[name][1].look(now_ms, self.paused)
+            if wait.kind == "quiet":
+                continue
+            what = f"waited {(wait.waited_ms or 0) / 1000:.1f} s for {self.describe(entry)}"
+            if wait.kind == "fatal":
+                return what
+            log.warning("rank %d %s", self._rank_of(self._board.member), what)
+        return None
+
+    def describe(self, entry: WaitEntry) -> str:
+        peer = "all ranks" if entry.peer < 0 else f"rank {self._rank_of(entry.peer)}"
+        return f"{entry.operation} {entry.want} of {peer} (has {entry.have})"
