@@ -6,7 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -124,11 +124,12 @@ class Node:
 
     def evidence(self) -> tuple[object, ...]:
         cache = self.cache
-        return (self.rank.digest, cache.tree_digest, cache.sizes, cache.host_ledger, cache.operations(), cache.clock)
+        books = (cache.sizes, cache.host_ledger, cache.operations(), cache.totals)
+        return (self.rank.digest, cache.tree_digest, *books, cache.clock)
 
 
-def setup(host: Sequence[int], **options: Any) -> list[TieredCache]:
-    """Caches of as many ranks as there are pools."""
+def setup(host: Sequence[int | None], **options: Any) -> list[TieredCache]:
+    """Caches of as many ranks as there are pools, None for a rank without one."""
     records = [StartRecord(rank, len(host), pages).to_bytes() for rank, pages in enumerate(host)]
     agreement = agree(records)
     options = {"load_back_min": 1, "prefetch_min": 1, **options}
@@ -136,7 +137,9 @@ def setup(host: Sequence[int], **options: Any) -> list[TieredCache]:
 
 
 class Cluster:
-    def __init__(self, host: Sequence[int], device: int = 400, frames: dict[str, int] | None = None, **options: Any):
+    def __init__(
+        self, host: Sequence[int | None], device: int = 400, frames: dict[str, int] | None = None, **options: Any
+    ):
         self.nodes = [Node(cache, device, **(frames or {})) for cache in setup(host, **options)]
         self.newest: Reduced | None = None
         self.now_ms = 0
@@ -192,6 +195,7 @@ class Cluster:
 
 KEY = list(range(40))
 LONGER = list(range(80))
+KINDS: tuple[Literal["backup", "load_back", "prefetch", "store"], ...] = ("backup", "load_back", "prefetch", "store")
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -296,6 +300,61 @@ def test_what_is_agreed_is_the_smallest_of_all_ranks() -> None:
     cluster.step(lambda node: node.insert(KEY))
     cluster.settle()
     assert cluster.all(lambda node: node.cache.sizes.host_total) == 40
+
+
+@pytest.mark.parametrize("without", [0, 1])
+def test_a_rank_without_a_pool_copies_nothing_and_has_the_same_tree(without: int) -> None:
+    host: list[int | None] = [100, 100]
+    host[without] = None
+    cluster = Cluster(host, page_size=4, storage=True)
+    cluster.step(lambda node: node.insert(KEY))
+    cluster.settle()
+    cluster.step(Node.evict_all)
+    assert cluster.step(lambda node: node.load(KEY)) == 40
+    assert [len(node.started) for node in cluster.nodes] == [0 if at == without else 1 for at in range(2)]
+    cluster.settle()
+    cluster.assert_quiet()
+    cluster.nodes[without].rank.withdraw(50)
+    cluster.step(lambda node: node.insert([7] * 40))
+    cluster.settle()
+    assert cluster.all(lambda node: node.cache.sizes.host_total) == 80, "it had nothing to lose"
+
+
+def test_totals_say_what_was_done() -> None:
+    cluster = Cluster([100, 100], page_size=4, storage=True)
+    assert cluster.all(lambda node: node.cache.totals.issued) == dict.fromkeys(KINDS, 0)
+    cluster.step(lambda node: node.insert(KEY))
+    cluster.settle()
+    cluster.step(Node.evict_all)
+    cluster.step(lambda node: node.load(KEY))
+    cluster.settle()
+    cluster.step(lambda node: node.cache.prefetch(LONGER) is not None)
+    assert cluster.step(lambda node: node.cache.prefetch([1])) is None
+    for node in cluster.nodes:
+        node.rank.found(3, 0)
+        node.take_effects()
+    cluster.settle()
+    totals = cluster.all(lambda node: node.cache.totals)
+    assert (totals.evicted_tokens, totals.demoted_tokens, totals.dropped_dirty_tokens) == (40, 40, 0)
+    assert (totals.backed_up_tokens, totals.stored_tokens) == (40, 40)
+    assert (totals.loaded_back_tokens, totals.prefetched_tokens, totals.host_evicted_tokens) == (40, 0, 0)
+    assert totals.issued == dict.fromkeys(KINDS, 1)
+    assert totals.done == {**dict.fromkeys(KINDS, 1), "prefetch": 0}
+    assert totals.declined == {**dict.fromkeys(KINDS, 0), "prefetch": 1}
+    assert {pair: count for pair, count in totals.aborted.items() if count} == {("prefetch", "miss"): 1}
+    assert len(totals.aborted) == 24
+    assert repr(totals).startswith("<TierTotals evicted_tokens=40, backed_up_tokens=40, loaded_back_tokens=40, 4 ")
+
+
+def test_totals_tell_what_a_reset_keeps_back() -> None:
+    cluster = Cluster([100, 100], page_size=4)
+    cluster.step(lambda node: node.insert(KEY))
+    cluster.step(lambda node: node.device.free(node.cache.reset()))
+    limbo = cluster.all(lambda node: node.cache.totals)
+    assert (limbo.limbo_tokens, limbo.limbo_slots, limbo.limbo_pages) == (40, 40, 0)
+    cluster.settle()
+    limbo = cluster.all(lambda node: node.cache.totals)
+    assert (limbo.limbo_tokens, limbo.limbo_slots, limbo.limbo_pages) == (40, 0, 0)
 
 
 def test_write_back_cleans_the_oldest_and_reports_what_it_drops() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array
 import ctypes
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -395,3 +397,20 @@ def test_a_reduced_vector_may_be_read_only_and_has_the_right_length(cluster: Clu
     assert (caught.value.kind, caught.value.ranks) == ("shape", (0,))
     node.vector.flags.writeable = False
     assert node.votes.complete(node.board, node.vector).vote == node.votes.vote - 1
+
+
+def test_books_that_do_not_fit_into_memory_are_refused() -> None:
+    source = """
+import resource
+from isoradix import OutOfSlotsError, StartRecord, TieredCache, agree
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+agreement = agree([StartRecord(0, 1, 100).to_bytes()])
+try:
+    TieredCache(rank=0, host_pages=2**31 - 1, agreement=agreement)
+except OutOfSlotsError as error:
+    print(error)
+TieredCache(rank=0, host_pages=100, agreement=agreement)
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("no memory for the books of 2147483647 host pages: 25769803764 bytes\nhint: ")

@@ -25,6 +25,8 @@ from isoradix import (
 
 from .test_ranks import KEY, Cluster, Node
 
+READY = 23  # the word that says how operation 0 has ended, in a ballot of base 0
+
 
 def test_all_leave_after_the_same_vote() -> None:
     cluster = Cluster([10, 10, 10])
@@ -127,7 +129,7 @@ def test_a_number_above_what_a_rank_voted_is_form_b() -> None:
     for node in cluster.nodes:
         node.votes.fill(node.board, node.vector)
     reduced = cluster.nodes[0].vector.copy()
-    reduced[23] = 1  # operation 0 is ready, says somebody
+    reduced[READY] = 1  # says somebody
     with pytest.raises(DivergenceError, match=r"\(form B\): vote 0 says ready of operation 0 is 1") as caught:
         cluster.nodes[1].votes.complete(cluster.nodes[1].board, reduced)
     assert (caught.value.kind, caught.value.ranks) == ("above_ballot", (1,))
@@ -209,3 +211,27 @@ def test_start_records_say_what_differs() -> None:
     fits: list[BytesLike] = [StartRecord(0, 2, 70).to_bytes(), memoryview(bytearray(StartRecord(1, 2).to_bytes()))]
     assert agree(fits).capacity_pages == 70
     assert agree([StartRecord(0, 1).to_bytes()]).capacity_pages == 0
+
+
+def test_a_ballot_that_is_not_sent_yet_is_written_anew() -> None:
+    cluster = Cluster([100, 100])
+    cluster.step(lambda node: node.insert(KEY))
+    leader, follower = cluster.nodes
+    for node in cluster.nodes:
+        node.votes.fill(node.board, node.vector)
+    leader.end(0)
+    leader.votes.refill(leader.board, leader.vector)
+    assert leader.vector[READY] == 1
+    assert follower.vector[READY] == -1
+    follower.end(0)
+    anew = np.empty_like(follower.vector)
+    follower.votes.refill(follower.board, anew)
+    assert (anew >= follower.vector).all()
+    reduced = np.minimum(leader.vector, anew)
+    assert reduced[READY] == 1
+    for node in cluster.nodes:
+        cluster.newest = node.votes.complete(node.board, reduced)
+    cluster.step()
+    assert cluster.all(lambda node: node.cache.sizes.host_total) == 40
+    with pytest.raises(ProtocolError, match=r"^refill out of order: no vote is in flight\nhint: "):
+        leader.votes.refill(leader.board, leader.vector)

@@ -22,6 +22,7 @@ from isoradix._typing import (
 )
 
 _Kind: TypeAlias = Literal["backup", "load_back", "prefetch", "store"]
+_Reason: TypeAlias = Literal["short", "miss", "failed", "terminate", "time_out", "abort"]
 
 __version__: Final[str]
 
@@ -493,6 +494,56 @@ class HostLedger:
         """Pages occupied above the capacity, since it was lowered: the next close evicts them."""
 
 @final
+class TierTotals:
+    """What a tiered cache has done so far, in tokens. Equal on all ranks at every step; no decision reads it."""
+
+    @property
+    def evicted_tokens(self) -> int:
+        """What `evict` freed on the device."""
+    @property
+    def demoted_tokens(self) -> int:
+        """Of these, what stayed on host."""
+    @property
+    def dropped_dirty_tokens(self) -> int:
+        """Of these, what was still to be written to host and was lost; always 0 under write-through."""
+    @property
+    def host_evicted_tokens(self) -> int:
+        """What evictions freed on host, those of a closing step among them."""
+    @property
+    def backed_up_tokens(self) -> int:
+        """What backups brought to host."""
+    @property
+    def loaded_back_tokens(self) -> int:
+        """What load-backs brought to the device, once the copies have ended on every rank."""
+    @property
+    def prefetched_tokens(self) -> int:
+        """What prefetches brought to host, and the tree had a use for."""
+    @property
+    def stored_tokens(self) -> int:
+        """What stores brought to external storage."""
+    @property
+    def limbo_tokens(self) -> int:
+        """Tokens whose device slots resets have kept back, in all."""
+    @property
+    def limbo_slots(self) -> int:
+        """Device slots that are kept back now; they come as `FreeSlots`."""
+    @property
+    def limbo_pages(self) -> int:
+        """Host pages that are kept back now."""
+    @property
+    def issued(self) -> dict[_Kind, int]:
+        """Operations that were issued, by kind."""
+    @property
+    def done(self) -> dict[_Kind, int]:
+        """Operations that have ended well, by kind."""
+    @property
+    def declined(self) -> dict[_Kind, int]:
+        """Wishes, or parts of a step's wishes, that became no operation, by kind."""
+    @property
+    def aborted(self) -> dict[tuple[_Kind, _Reason], int]:
+        """Operations that have ended early, by kind and reason; some may still drain."""
+
+@final
 class OperationInfo:
     """An operation in the window, as all ranks know it."""
 
@@ -531,7 +582,7 @@ class TieredCache:
         cls,
         *,
         rank: int,
-        host_pages: int,
+        host_pages: int | None,
         agreement: Agreement,
         page_size: int = 1,
         policy: str | Callable[[NodeFacts], EvictionKey] = "lru",
@@ -608,6 +659,9 @@ class TieredCache:
     @property
     def sizes(self) -> TierSizes:
         """Sizes of both tiers, in tokens."""
+    @property
+    def totals(self) -> TierTotals:
+        """What the cache has done so far: tokens moved and evicted, operations by their ends."""
     @property
     def evictable_size(self) -> int:
         """Tokens that `evict` could free from the device."""
@@ -903,6 +957,8 @@ class VoteMachine:
     ) -> VoteMachine: ...
     def fill(self, board: Board, out: Words) -> None:
         """Write this rank's next ballot to `out`, `words` items of int64."""
+    def refill(self, board: Board, out: Words) -> None:
+        """Write the ballot that is in flight anew, with what the board knows now. Only before it is sent."""
     def complete(self, board: Board, reduced: Words) -> Reduced:
         """Check the vector that the ranks have reduced, and keep it."""
     def pace(self) -> int | None:
@@ -1036,6 +1092,46 @@ class Rank:
     @property
     def leads(self) -> bool:
         """Whether it stamps the frames."""
+
+# batches
+@final
+class BatchHeader:
+    """What a rank has in one batch, to be sent beside the activations and compared before the forward pass."""
+
+    @staticmethod
+    def make(
+        step: int,
+        requests: Iterable[tuple[str | int, int, int]],
+        chunk: int | None = None,
+        *,
+        rank: int = 0,
+        ordinal: int = 0,
+    ) -> BatchHeader:
+        """The header of one batch: (id, prefix length, extend length) of each request, lengths in tokens."""
+    def to_bytes(self) -> bytes:
+        """The header as bytes: 48, and 24 for each request."""
+    @staticmethod
+    def from_bytes(data: BytesLike) -> BatchHeader:
+        """What `to_bytes` wrote, on this rank or another one."""
+    def check(self, received: BatchHeader) -> None:
+        """Compare this rank's batch with the one that it received; DivergenceError (form A) if they differ."""
+    @property
+    def rank(self) -> int:
+        """The rank that made it."""
+    @property
+    def step(self) -> int:
+        """The batch step."""
+    @property
+    def ordinal(self) -> int:
+        """Number of the batch."""
+    @property
+    def chunk(self) -> int | None:
+        """Tokens of a chunk of prefill; None if prefill is not chunked."""
+    @property
+    def extend_tokens(self) -> int:
+        """Tokens that the forward pass computes, of all requests."""
+    def __len__(self) -> int:
+        """Its requests."""
 
 class IsoradixError(Exception):
     """Base class of every error this package raises on purpose."""

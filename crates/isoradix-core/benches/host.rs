@@ -4,6 +4,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::protocol::{StartRecord, agree};
 use isoradix_core::{Agreed, Ordinal, PerRank};
+use std::collections::VecDeque;
 
 /// Pages of the pool: 100 GB of tokens at 13,120 bytes, in pages of 64 (row 18 of the cases).
 const POOL_PAGES: u32 = 119_093;
@@ -19,28 +20,33 @@ fn take(pool: &mut HostPool, k: u64, pages: u32, granted: Agreed<u32>) {
     pool.commit(Ordinal(k), granted).expect("reserved");
 }
 
-fn give_to_the_tree(pool: &mut HostPool, k: u64, pages: u32) {
-    take(pool, k, pages, agreed(pages));
-    pool.settle(Ordinal(k)).expect("committed");
+/// Gives the numbers of the pages, which the tree keeps.
+fn give_to_the_tree(pool: &mut HostPool, k: u64, pages: u32, granted: Agreed<u32>) -> Vec<u32> {
+    take(pool, k, pages, granted);
+    let numbers = pool.pages(Ordinal(k)).to_vec();
+    pool.settle(Ordinal(k), granted).expect("committed");
+    numbers
 }
 
-/// A pool that is nearly full, its free list in no order, as operations of many sizes leave it. With its oldest and its next
-/// operation.
-fn used_pool(pages: u32) -> (HostPool, u64, u64) {
+/// A pool that is nearly full, its free list in no order, as operations of many sizes leave it. With what the tree has of it, oldest
+/// first, and its next operation.
+fn used_pool(pages: u32) -> (HostPool, VecDeque<Vec<u32>>, u64) {
     let mut pool = HostPool::new(PerRank::observe(POOL_PAGES), agreed(POOL_PAGES), Backing::Voting).expect("backed");
-    let mixed = 800;
+    let mixed: usize = 800;
+    let mut kept = Vec::new();
     for k in 0..mixed {
-        give_to_the_tree(&mut pool, k, u32::try_from(k * 7919 % 251 + 1).expect("small"));
+        let pages = u32::try_from(k * 7919 % 251 + 1).expect("small");
+        kept.push(give_to_the_tree(&mut pool, k as u64, pages, agreed(pages)));
     }
     for k in (0..mixed).step_by(2).chain((0..mixed / 2).rev().map(|i| 2 * i + 1)) {
-        pool.release_all(Ordinal(k)).expect("settled");
+        pool.release(&kept[k]).expect("settled");
     }
-    let mut next = mixed;
-    while pool.ledger().available() >= 2 * pages && next < mixed + 10_000 {
-        give_to_the_tree(&mut pool, next, pages);
+    let (mut tree, mut next) = (VecDeque::new(), mixed as u64);
+    while pool.ledger().available() >= 2 * pages && tree.len() < 10_000 {
+        tree.push_back(give_to_the_tree(&mut pool, next, pages, agreed(pages)));
         next += 1;
     }
-    (pool, mixed, next)
+    (pool, tree, next)
 }
 
 /// What a frame's grant costs a rank, with the ask before and the abort after it.
@@ -64,14 +70,13 @@ fn granting(c: &mut Criterion) {
 fn living(c: &mut Criterion) {
     let mut group = c.benchmark_group("host: release the oldest, ask, reserve, commit, settle");
     for pages in [1, 64, 1000] {
-        let (granted, (mut pool, mut oldest, mut next)) = (agreed(pages), used_pool(pages));
+        let (granted, (mut pool, mut tree, mut next)) = (agreed(pages), used_pool(pages));
         group.throughput(Throughput::Elements(pages.into()));
         group.bench_function(BenchmarkId::from_parameter(pages), |b| {
             b.iter(|| {
-                pool.release_all(Ordinal(oldest)).expect("settled");
-                take(&mut pool, next, pages, granted);
-                pool.settle(Ordinal(next)).expect("committed");
-                (oldest, next) = (oldest + 1, next + 1);
+                pool.release(&tree.pop_front().expect("it has some")).expect("settled");
+                tree.push_back(give_to_the_tree(&mut pool, next, pages, granted));
+                next += 1;
             });
         });
     }

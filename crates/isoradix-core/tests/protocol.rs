@@ -91,6 +91,49 @@ fn an_operation_that_one_rank_has_not_issued_has_no_slot_yet() {
 }
 
 #[test]
+fn a_ballot_that_is_not_sent_yet_is_written_anew_with_what_has_come_in_since() {
+    let mut cluster = Cluster::new();
+    let refused = cluster.ranks[3].refill().unwrap_err().to_string();
+    assert!(refused.starts_with("refill out of order: no vote is in flight\nhint: "), "{refused}");
+    cluster.vote();
+    cluster.issue(0);
+    let reduced = cluster.reduce(|ballots| {
+        // Rank 3 has posted nothing; the others are done.
+        assert!(ballots.iter().all(|ballot| ballot[BALLOT_HEADER_WORDS] == -1));
+    });
+    assert_eq!(reduced[BALLOT_HEADER_WORDS], -1);
+    for rank in &mut cluster.ranks {
+        rank.board.post_hit(k(0), PerRank::observe(64)).unwrap();
+    }
+    let vote = cluster.ranks[0].votes.vote();
+    let ballots: Vec<Vec<i64>> = cluster.ranks.iter_mut().map(|rank| rank.refill().unwrap()).collect();
+    assert!(ballots.iter().all(|ballot| (ballot[0], ballot[BALLOT_HEADER_WORDS]) == (vote.cast_signed(), 64)));
+    // All ranks have the new ballots, so 64 is above nobody's own: neither in the vote nor in the frame.
+    assert!(cluster.complete(&ballots[0]).iter().all(Result::is_ok));
+    let applied = cluster.step(&[]);
+    assert_eq!(all(&applied, |applied| slot_of(applied, 0)[0]), Some(64));
+    assert_eq!(cluster.ranks[0].votes.vote(), vote + 1, "it was one vote");
+}
+
+#[test]
+fn a_number_that_went_back_is_named_by_the_ballot_that_is_written_anew() {
+    let mut cluster = Cluster::new();
+    cluster.vote();
+    cluster.issue(0);
+    let reduced = cluster.reduce(|_| ());
+    cluster.ranks[2].board = Board::new(2, WINDOW).unwrap();
+    let refused = cluster.ranks[2].refill().unwrap_err();
+    let expected =
+        Divergence::Backwards { rank: 2, vote: 1, operation: None, field: "issued", before: 1, now: 0, own: true };
+    assert_eq!(refused, ProtocolError::Divergence(expected));
+    assert!(cluster.ranks[2].votes.is_in_flight());
+    let cluster::Rank { votes, board, .. } = &mut cluster.ranks[1];
+    let short = votes.refill(board, &mut [0; 3]).unwrap_err();
+    assert!(matches!(short, ProtocolError::Length { .. }), "{short}");
+    assert!(cluster.ranks[1].complete(&reduced).is_ok(), "what was refused changed nothing");
+}
+
+#[test]
 fn controls_come_after_the_vote_in_the_leaders_order() {
     let mut cluster = Cluster::new();
     cluster.issue(0);

@@ -4,8 +4,10 @@
 mod cluster;
 #[path = "common/random.rs"]
 mod random;
+#[path = "ranks/totals.rs"]
+mod totals;
 
-use cluster::{Cluster, Setup, ns};
+use cluster::{Cluster, NO_POOL, Setup, ns};
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::Control;
 use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, RecordKind, Tiers, Writing};
@@ -214,6 +216,49 @@ fn a_rank_that_cannot_reserve_keeps_a_node_from_host_everywhere() {
     assert_eq!(on_host(&mut cluster), 10);
 }
 
+/// A rank without a pool copies nothing and holds nobody back, and its tree is that of the others.
+#[test]
+fn a_rank_without_a_pool_has_no_say_and_the_same_tree() {
+    for without in 0..3 {
+        let mut setup = with_storage(4);
+        setup.host = vec![30, 20, 25];
+        setup.host[without] = NO_POOL;
+        let mut cluster = Cluster::new(&setup);
+        let capacity = setup.host.iter().copied().min();
+        assert_eq!(Some(cluster.all(|station| station.rank.cache().host().ledger().capacity())), capacity);
+        cluster.step(&[], |station| station.insert(&tokens(0..40)));
+        cluster.settle();
+        assert_eq!(on_host(&mut cluster), 40);
+        cluster.step(&[], |station| {
+            station.evict_all();
+            let found = station.find(&tokens(0..40));
+            assert_eq!(station.load(found), 40);
+            assert!(station.cache().prefetch(Ints::U32(&tokens(200..232)), &ns(), NodeHandle::ROOT).unwrap().is_some());
+        });
+        for (rank, station) in cluster.stations.iter_mut().enumerate() {
+            assert_eq!(station.queried.len() + station.started.len(), if rank == without { 0 } else { 2 });
+            if rank != without {
+                let k = station.queried[0];
+                station.rank.found(&mut station.board, k, PerRank::observe(if rank == 2 { 12 } else { 32 })).unwrap();
+                station.take_effects();
+            }
+        }
+        cluster.settle();
+        let least = if without == 2 { 32 } else { 12 };
+        assert_eq!(on_host(&mut cluster), 40 + least, "its own copies are all that every other rank has found");
+        cluster.assert_quiet();
+    }
+}
+
+#[test]
+fn ranks_without_any_pool_go_on_without_a_host_tier() {
+    let mut cluster = Cluster::new(&Setup { host: vec![NO_POOL; 2], ..with_storage(4) });
+    cluster.step(&[], |station| station.insert(&tokens(0..40)));
+    cluster.settle();
+    assert_eq!(cluster.all(|station| station.rank.cache().operations().issued()), 0);
+    assert_eq!(cluster.all(|station| station.cache().evict(40, &mut vec![]).unwrap().demoted), 0);
+}
+
 /// A rank fails after all have said that they were ready.
 #[test]
 fn what_was_agreed_is_taken_and_a_later_failure_changes_nothing() {
@@ -394,10 +439,15 @@ impl Random {
 
 fn wander(policy: &'static str, writing: Writing, seed: u64) {
     let mut setup = Setup::of_pages(1, 40, 30, 2);
+    if seed.is_multiple_of(3) {
+        setup.host.push(NO_POOL);
+    }
     (setup.policy, setup.tiers.writing, setup.tiers.storage) = (policy, writing, seed.is_multiple_of(2));
     let (mut cluster, mut random) = (Cluster::new(&setup), Random(seed));
     for _ in 0..60 {
         let (key, what) = (random.key(), random.below(8));
+        let lost = PerRank::observe(u32::try_from(random.below(30)).unwrap());
+        drop(cluster.stations[1].rank.withdraw(lost).unwrap());
         cluster.step(&[], |station| match what {
             0..=2 => station.insert(&key),
             3 => drop(station.find(&key)),
@@ -416,6 +466,7 @@ fn wander(policy: &'static str, writing: Writing, seed: u64) {
                 station.cache().unpin(receipt).unwrap();
             }
         });
+        drop(cluster.stations[1].rank.restore(PerRank::observe(30)));
         if random.below(3) == 0 {
             cluster.settle();
         } else if random.below(2) == 0 {

@@ -72,6 +72,13 @@ pub enum HostError {
         /// The agreed capacity in pages.
         capacity: u32,
     },
+    /// There is no memory for the books of so many pages.
+    OutOfMemory {
+        /// Pages of the pool.
+        pages: u32,
+        /// Bytes that their books take.
+        bytes: u64,
+    },
     /// An operation asks that does not come after every operation that asked before.
     OutOfOrder {
         /// The operation.
@@ -175,6 +182,9 @@ impl HostError {
             Self::Unbacked { physical, capacity } => {
                 write!(f, "a fixed pool of capacity {capacity} has {physical} pages on this rank")
             }
+            Self::OutOfMemory { pages, bytes } => {
+                write!(f, "no memory for the books of {pages} host pages: {bytes} bytes")
+            }
             Self::OutOfOrder { operation, least } => {
                 write!(f, "operation {operation} asks out of order: {least} to {}", Ordinal::LAST)
             }
@@ -216,6 +226,7 @@ impl HostError {
             Self::Zero { .. } => "take both from the model's and the cache's configuration",
             Self::Budget { .. } => "check the budget's unit: it is in bytes",
             Self::Unbacked { .. } => "agree on the MIN over all ranks of the pages that fit, or let the pool vote",
+            Self::OutOfMemory { .. } => "make a pool of the pages that this rank has memory for",
             Self::OutOfOrder { .. } => "ordinals are handed out in one order, and each asks once, when it is issued",
             Self::Unknown { .. } => "an operation ends once: by abort, or by settle and the release of its pages",
             Self::Stage { .. } => {

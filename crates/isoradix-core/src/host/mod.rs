@@ -22,15 +22,15 @@
 //!
 //! ```text
 //!    reserved ---- commit(g) ----> the first g: committed, counted
-//!                        `-------> the others: surplus, not counted ---- settle, settle_part, abort ----> free
+//!                        `-------> the others: surplus, not counted ---- settle, abort ----> free
 //! ```
 //!
 //! | a page is | owned by | counted | returned by |
 //! |---|---|---|---|
 //! | free | the pool | no | |
 //! | aside | nobody: this rank lacks the memory behind it | no | `restore` |
-//! | reserved or committed | the operation | yes | `abort`, at once; of what is not kept, `settle_part` |
-//! | surplus | the copy of this rank that may still touch it | no | `settle`, `settle_part` or `abort`, with which the operation ends |
+//! | reserved or committed | the operation | yes | `abort`, at once; of what is not kept, `settle` |
+//! | surplus | the copy of this rank that may still touch it | no | `settle` or `abort`, with which the operation ends |
 //! | draining | the copy that may still touch it | yes | `abort`, after the agreed watermark has passed the operation |
 //! | settled | the tree | yes | `release` |
 //!
@@ -49,4 +49,4 @@ mod tests;
 pub use budget::capacity_tokens;
 pub use error::{Declined, HostError, OpenOperation};
 pub use ledger::{Ledger, Stage};
-pub use pool::{Backing, Committed, HostPool};
+pub use pool::{Backing, HostPool};

@@ -2,6 +2,9 @@
 //!
 //! Order: a new pool hands out its lowest pages first; after that the page that came back last goes first, and pages that
 //! came back in one call go in the order in which that call had them, so runs of pages stay runs.
+//!
+//! Room for the books of all pages is reserved when the pool is made, so that it cannot run out later; it is touched as pages
+//! are handed out, so a pool costs what it uses.
 
 use super::error::HostError;
 use super::ledger::{Entry, Ledger, Stage};
@@ -32,30 +35,46 @@ struct Held {
 #[derive(Debug, Clone, Hash)]
 #[cfg_attr(test, derive(PartialEq, Eq))]
 pub(super) struct Pages {
-    /// Numbers of the free pages; the last one goes first.
+    /// Pages there are.
+    count: u32,
+    /// Numbers of the free pages that have been handed out before; the last one goes first, and new pages after all of them.
     free: Vec<u32>,
     /// Pages with no memory behind them at the moment.
     aside: Vec<u32>,
-    /// One word per page: [`FREE`], or operation and [`SETTLED`].
+    /// One word for each page that is not new: [`FREE`], or operation and [`SETTLED`]. Pages from its length on are new.
     owner: Vec<u64>,
     held: BTreeMap<Ordinal, Held>,
 }
 
 impl Pages {
-    pub(super) fn new(count: u32) -> Self {
-        let owner = vec![FREE; count as usize];
-        Self { free: (0..count).rev().collect(), aside: Vec::new(), owner, held: BTreeMap::new() }
+    /// All of them free.
+    pub(super) fn new(count: u32) -> Result<Self, HostError> {
+        let (mut free, mut owner) = (Vec::new(), Vec::new());
+        let bytes = u64::from(count) * (size_of::<u32>() + size_of::<u64>()) as u64;
+        let reserved = free.try_reserve_exact(count as usize).and_then(|()| owner.try_reserve_exact(count as usize));
+        reserved.map_err(|_| HostError::OutOfMemory { pages: count, bytes })?;
+        Ok(Self { count, free, aside: Vec::new(), owner, held: BTreeMap::new() })
     }
 
     /// Pages with memory behind them, free or not.
     pub(super) fn backable(&self) -> u32 {
-        narrow(self.owner.len() - self.aside.len())
+        self.count - narrow(self.aside.len())
+    }
+
+    /// Takes up to `most` free pages, in their order.
+    fn take(&mut self, most: u32) -> Vec<u32> {
+        let left = self.free.len().saturating_sub(most as usize);
+        let mut taken: Vec<u32> = self.free.drain(left..).rev().collect();
+        let new = narrow(self.owner.len());
+        let end = self.count.min(new.saturating_add(most - narrow(taken.len())));
+        taken.extend(new..end);
+        self.owner.resize(end as usize, FREE);
+        taken
     }
 
     /// Takes up to `most` pages for the operation; how many it got.
     pub(super) fn reserve(&mut self, k: Ordinal, most: u32) -> u32 {
-        let left = self.free.len().saturating_sub(most as usize);
-        let own: Vec<u32> = self.free.drain(left..).rev().collect();
+        let own = self.take(most);
         for &page in &own {
             self.owner[page as usize] = k.0 << 1;
         }
@@ -83,6 +102,15 @@ impl Pages {
     pub(super) fn grant(&mut self, k: Ordinal, granted: u32) {
         if let Some(held) = self.held.get_mut(&k) {
             held.open = granted as usize;
+        }
+    }
+
+    /// No copy of this rank touches what the grant has left over: it is free at once.
+    pub(super) fn drop_surplus(&mut self, k: Ordinal) {
+        let Some(held) = self.held.get_mut(&k) else { return };
+        for page in held.own.drain(held.open..).rev() {
+            self.owner[page as usize] = FREE;
+            self.free.push(page);
         }
     }
 
@@ -161,18 +189,27 @@ impl Pages {
 
     /// Puts up to `count` free pages aside; how many.
     pub(super) fn withdraw(&mut self, count: u32) -> u32 {
-        move_last(&mut self.free, &mut self.aside, count)
+        let taken = self.take(count);
+        self.aside.extend_from_slice(&taken);
+        narrow(taken.len())
     }
 
     /// Makes up to `count` pages free again; how many.
     pub(super) fn restore(&mut self, count: u32) -> u32 {
-        move_last(&mut self.aside, &mut self.free, count)
+        let left = self.aside.len().saturating_sub(count as usize);
+        let before = self.free.len();
+        self.free.extend(self.aside.drain(left..).rev());
+        narrow(self.free.len() - before)
     }
 
     /// Marks one page free and gives the operation that it was settled by.
     fn release_page(&mut self, page: u32) -> Result<Ordinal, HostError> {
-        let physical = narrow(self.owner.len());
-        let owner = self.owner.get_mut(page as usize).ok_or(HostError::NoSuchPage { page, physical })?;
+        let physical = self.count;
+        if page >= physical {
+            return Err(HostError::NoSuchPage { page, physical });
+        }
+        let new = HostError::DoubleRelease { page, within_call: false };
+        let owner = self.owner.get_mut(page as usize).ok_or(new)?;
         let operation = Ordinal(*owner >> 1);
         if *owner == FREE {
             return Err(HostError::DoubleRelease { page, within_call: false });
@@ -198,7 +235,8 @@ impl Pages {
     fn with_origin(&self, error: HostError) -> HostError {
         match error {
             HostError::DoubleRelease { page, .. } => {
-                HostError::DoubleRelease { page, within_call: self.owner[page as usize] != FREE }
+                let free = self.owner.get(page as usize).is_none_or(|owner| *owner == FREE);
+                HostError::DoubleRelease { page, within_call: !free }
             }
             other => other,
         }
@@ -255,13 +293,6 @@ impl Claims<'_> {
         }
         Ok(())
     }
-}
-
-fn move_last(from: &mut Vec<u32>, to: &mut Vec<u32>, count: u32) -> u32 {
-    let left = from.len().saturating_sub(count as usize);
-    let moved = narrow(from.len() - left);
-    to.extend(from.drain(left..).rev());
-    moved
 }
 
 /// A number of pages, all of which came from a `u32`.

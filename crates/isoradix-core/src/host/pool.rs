@@ -18,20 +18,13 @@ pub enum Backing {
     Voting,
 }
 
-/// A grant that this rank has committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Committed<'a> {
-    /// The pages, in the order of the operation's tokens. Physical: their count decides, their numbers differ by rank.
-    pub pages: &'a [u32],
-    /// Pages of the ask that were not granted: some rank could not back them. The caller then lowers the capacity.
-    pub short_by: u32,
-}
-
 /// A pool of host pages on one rank; see the module's notes for the life of a page.
 #[derive(Clone, Hash)]
 #[cfg_attr(test, derive(PartialEq, Eq))]
 pub struct HostPool {
     backing: Backing,
+    /// Whether there is memory behind its pages on this rank.
+    memory: bool,
     ledger: Ledger,
     pages: Pages,
 }
@@ -46,7 +39,22 @@ impl HostPool {
         if backing == Backing::Fixed && physical < capacity.get() {
             return Err(HostError::Unbacked { physical, capacity: capacity.get() });
         }
-        Ok(Self { backing, ledger: Ledger::new(capacity), pages: Pages::new(physical) })
+        Ok(Self { backing, memory: true, ledger: Ledger::new(capacity), pages: Pages::new(physical)? })
+    }
+
+    /// The books of a rank that has no host pool, beside ranks that have one: the same ledger, and page numbers with no memory
+    /// behind them. Whatever is asked for is there, so such a rank has no say in what is granted.
+    ///
+    /// # Errors
+    /// If there is no memory for the books themselves.
+    pub fn without_memory(capacity: Agreed<u32>) -> Result<Self, HostError> {
+        let pages = Pages::new(capacity.get())?;
+        Ok(Self { backing: Backing::Voting, memory: false, ledger: Ledger::new(capacity), pages })
+    }
+
+    /// Whether this rank has memory behind the pages. Physical: no decision reads it.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.memory
     }
 
     /// Where its grants come from.
@@ -112,8 +120,8 @@ impl HostPool {
     /// # Errors
     /// If the operation has no reservation, or a smaller one, on this rank; if it is committed already; if nothing is
     /// granted, which is an abort.
-    pub fn commit(&mut self, k: Ordinal, granted: Agreed<u32>) -> Result<Committed<'_>, HostError> {
-        let asked = self.ledger.entry(k, &[Stage::Asked], "commit")?.open;
+    pub fn commit(&mut self, k: Ordinal, granted: Agreed<u32>) -> Result<(), HostError> {
+        self.ledger.entry(k, &[Stage::Asked], "commit")?;
         let (granted, reserved) = (granted.get(), self.pages.reserved(k));
         if granted == 0 {
             return Err(HostError::Zero { what: "pages granted" });
@@ -123,7 +131,11 @@ impl HostPool {
         }
         self.ledger.commit(k, granted);
         self.pages.grant(k, granted);
-        Ok(Committed { pages: self.pages.open(k), short_by: asked - granted })
+        if !self.memory {
+            // Nothing is copied into these pages, and whatever the ledger has room for must be there to be reserved.
+            self.pages.drop_surplus(k);
+        }
+        Ok(())
     }
 
     /// The operation's own pages on this rank, in the order of its tokens: what its copies read or write. Before the grant, all that
@@ -139,21 +151,11 @@ impl HostPool {
         self.pages.surplus(k)
     }
 
-    /// Hands the operation's pages to the tree, which releases them one day. No copy touches any: the surplus is free.
-    ///
-    /// # Errors
-    /// If the operation is not committed.
-    pub fn settle(&mut self, k: Ordinal) -> Result<(), HostError> {
-        let granted = self.ledger.entry(k, &[Stage::Committed], "settle")?.open;
-        self.end_with(k, granted);
-        Ok(())
-    }
-
     /// Hands the first `keep` pages to the tree and returns the others, surplus included, which no copy touches.
     ///
     /// # Errors
     /// If the operation is not committed, or was granted less.
-    pub fn settle_part(&mut self, k: Ordinal, keep: Agreed<u32>) -> Result<(), HostError> {
+    pub fn settle(&mut self, k: Ordinal, keep: Agreed<u32>) -> Result<(), HostError> {
         let keep = self.part(k, keep, "settle")?;
         self.end_with(k, keep);
         Ok(())
@@ -218,16 +220,6 @@ impl HostPool {
         Ok(())
     }
 
-    /// Takes back all pages that the tree still has of the operation.
-    ///
-    /// # Errors
-    /// If the operation has not settled.
-    pub fn release_all(&mut self, k: Ordinal) -> Result<(), HostError> {
-        self.ledger.entry(k, &[Stage::Settled], "release")?;
-        let kept = self.pages.kept(k);
-        self.release(&kept)
-    }
-
     /// Pages that this rank could back in all, occupied or free. Voted.
     pub fn backable(&self) -> PerRank<u32> {
         PerRank::observe(self.pages.backable())
@@ -251,6 +243,9 @@ impl HostPool {
     pub fn withdraw(&mut self, pages: PerRank<u32>) -> Result<PerRank<u32>, HostError> {
         if self.backing == Backing::Fixed {
             return Err(HostError::Fixed { verb: "lose pages" });
+        }
+        if !self.memory {
+            return Ok(PerRank::observe(0));
         }
         Ok(PerRank::observe(self.pages.withdraw(pages.into_ballot())))
     }

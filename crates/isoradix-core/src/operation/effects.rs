@@ -11,7 +11,7 @@ use crate::ordinal::Ordinal;
 pub enum Action {
     /// Keep exactly the first pages of the reservation, for the first subjects, and return the rest: `commit`.
     ///
-    /// Logically the rest is free at once. Physically it stays the operation's until `settle_part`, or `abort` after `finished`:
+    /// Logically the rest is free at once. Physically it stays the operation's until `settle`, or `abort` after `finished`:
     /// this rank's own copy may have run ahead into it. The pool sees to both.
     Commit {
         /// Which.
@@ -27,7 +27,7 @@ pub enum Action {
         /// What is delivered.
         share: Share,
     },
-    /// The first `keep` pages belong to the tree, and the others go back. No copy touches any: `settle_part`.
+    /// The first `keep` pages belong to the tree, and the others go back. No copy touches any: `settle`.
     Settle {
         /// Which.
         operation: Ordinal,

@@ -7,6 +7,7 @@ use super::state::{self, Effect, Event, State, Transition};
 use crate::host::Backing;
 use crate::ordinal::Ordinal;
 use crate::protocol::{NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
+use std::hash::{Hash, Hasher};
 
 /// What a frame says of one operation, before it is compared with what the operation asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,15 @@ impl Fact {
     }
 }
 
+/// Why an operation has ended early. A report: no step reads it, so operations that differ in nothing else go on alike, and hash
+/// alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Why(Option<Event>);
+
+impl Hash for Why {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 /// What changes while an operation lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Life {
@@ -48,6 +58,7 @@ pub(super) struct Life {
     progress: u64,
     committed: Option<Share>,
     delivered: Option<Share>,
+    ended_by: Why,
     /// What the last vector said.
     pub(super) heard: [i64; SLOT_WORDS],
 }
@@ -90,6 +101,7 @@ impl Operation {
             progress: 0,
             committed,
             delivered: None,
+            ended_by: Why(None),
             heard: [UNKNOWN; SLOT_WORDS],
         };
         Ok(Self { ordinal, kind, backing, pages, pages_min, tokens, page_tokens, subjects: subjects.into(), life })
@@ -143,6 +155,12 @@ impl Operation {
         self.life.delivered
     }
 
+    /// What has ended it early, once something has.
+    #[must_use]
+    pub fn ended_by(&self) -> Option<Event> {
+        self.life.ended_by.0
+    }
+
     /// Tokens that have arrived on every rank; of a prefetch, only whole pages of them are ever delivered.
     #[must_use]
     pub fn progress(&self) -> u64 {
@@ -153,22 +171,6 @@ impl Operation {
     #[must_use]
     pub fn transition(&self, event: Event) -> Option<&'static Transition> {
         state::transition(self.kind, self.life.state, event)
-    }
-
-    /// Pages of its pool that it holds, as far as logic knows: what was asked for, then what was committed, and at the end nothing,
-    /// since what it delivered belongs to the tree.
-    #[must_use]
-    pub fn held_pages(&self) -> u32 {
-        let delivered = self.life.delivered.map_or(0, |share| share.pages);
-        if self.life.state.is_terminal() { 0 } else { self.owned_pages() - delivered }
-    }
-
-    /// Pages that it was left with, delivered or not. A fixed pool has given all of them from the start.
-    fn owned_pages(&self) -> u32 {
-        match self.life.committed {
-            Some(share) if self.backing == Some(Backing::Voting) => share.pages,
-            _ => self.pages,
-        }
     }
 
     /// Takes a step for each vote that says something new: is known, was not heard before, and is one of this kind.
@@ -226,6 +228,8 @@ impl Operation {
         let row = self.row(rank, event)?;
         if row.to.is_counting() {
             self.note(fact);
+        } else if row.to == State::Draining && self.life.state.is_counting() {
+            self.life.ended_by = Why(Some(event));
         }
         self.life.state = row.to;
         self.effect(row.action, actions);

@@ -123,6 +123,9 @@ impl Event {
         Self::Abort,
     ];
 
+    /// Those that can end an operation early.
+    pub const ENDINGS: [Self; 6] = [Self::Short, Self::Miss, Self::Failed, Self::Terminate, Self::TimeOut, Self::Abort];
+
     /// The event's name in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {

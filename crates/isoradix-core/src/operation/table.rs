@@ -246,12 +246,6 @@ impl OperationTable {
         self.entries.iter()
     }
 
-    /// Pages of a pool's kinds that operations hold, delivered ones excluded.
-    #[must_use]
-    pub fn held_pages(&self, kind: Kind) -> u64 {
-        self.iter().filter(|entry| entry.kind() == kind).map(|entry| u64::from(entry.held_pages())).sum()
-    }
-
     /// Checks what must hold between calls; says what does not.
     ///
     /// # Errors

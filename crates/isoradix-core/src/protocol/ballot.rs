@@ -57,6 +57,13 @@ impl BallotRing {
         self.filled += 1;
     }
 
+    /// The ballot kept last is this one instead.
+    pub(super) fn replace(&mut self, ballot: &[i64]) {
+        let Some(last) = self.filled.checked_sub(1) else { return };
+        let place = self.place(last);
+        self.words[place..place + self.width].copy_from_slice(ballot);
+    }
+
     /// Ballots filled so far.
     pub(super) fn filled(&self) -> u64 {
         self.filled
@@ -114,6 +121,18 @@ mod tests {
         assert_eq!(ring.get(6), Kept::Exact(&ballot(6)));
         assert_eq!(ring.get(5), Kept::Later(&ballot(6)));
         assert_eq!(ring.get(10), Kept::Never);
+    }
+
+    #[test]
+    fn a_replaced_ballot_is_still_of_its_vote() {
+        for filled in [1, 4, 10] {
+            let mut ring = ring(filled);
+            let vote = filled.cast_unsigned() - 1;
+            ring.replace(&ballot(77));
+            assert_eq!((ring.get(vote), ring.get(vote + 1)), (Kept::Exact(&ballot(77)[..]), Kept::Never));
+            ring.push(&ballot(78));
+            assert_eq!(ring.get(vote), Kept::Exact(&ballot(77)));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the protocol refuses: ranks that part, bytes that are no frame, calls out of order.
 
+use super::batch::BatchDifference;
 use super::digests::StepDigest;
 use super::run_ahead::Backpressure;
 use crate::ordinal::Ordinal;
@@ -141,6 +142,19 @@ pub enum Divergence {
         /// The step of the stop frame.
         stopped: u64,
     },
+    /// Form A: two ranks have made different batches, as the header beside the activations shows.
+    Batch {
+        /// The rank that noticed.
+        rank: u32,
+        /// Its step.
+        step: u64,
+        /// Its number of the batch.
+        batch: u64,
+        /// The rank that sent the other one.
+        from: u32,
+        /// In what they differ first.
+        what: BatchDifference,
+    },
     /// A vector has a wrong length: ranks run with different windows.
     Shape {
         /// The rank that noticed.
@@ -260,6 +274,13 @@ impl fmt::Display for Divergence {
                 "divergence at step {step}: rank {rank} got a frame after the stop frame of step {stopped}\n\
                  hint: a leader stamps nothing after a stop; another epoch needs new machines"
             ),
+            Self::Batch { rank, step, batch, from, what } => {
+                write!(f, "divergence at step {step} (form A): in batch {batch}, ")?;
+                what.write(f, *rank, *from)?;
+                f.write_str(
+                    "\nhint: compare the inputs of both schedulers before that step; a digest that differs names the decision",
+                )
+            }
             Self::Shape { rank, got, expected } => write!(
                 f,
                 "divergence: rank {rank} got a vector of {got} words, expected {expected}\n\

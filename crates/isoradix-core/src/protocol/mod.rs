@@ -20,9 +20,11 @@
 //! 4. `frame`, `applied`, `run_ahead`, `leader`, `follower`: from a reduced vector to Agreed values
 //! 5. `timers`, `start`, `wait`: what else reads an agreed clock, what must be equal at start, and how long a wait may last
 //! 6. `trailing`: a vote in rounds, for what a single MIN cannot align
+//! 7. `batch`: what a scheduler has made of equal trees, compared before the forward pass
 
 mod applied;
 mod ballot;
+mod batch;
 mod board;
 mod completed;
 mod digests;
@@ -42,6 +44,9 @@ mod watermarks;
 mod window;
 
 pub use applied::{AppliedControl, AppliedFrame, AppliedSlot, AppliedVote, Told};
+pub use batch::{
+    BATCH_HEADER_BYTES, BATCH_REQUEST_BYTES, BATCH_REQUESTS_MAX, BatchDifference, BatchError, BatchHeader, BatchRequest,
+};
 pub use board::{Board, Posted};
 pub use digests::{DigestRing, StepDigest, blame};
 pub use error::{Divergence, FrameError, ProtocolError};

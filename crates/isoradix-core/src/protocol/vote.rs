@@ -108,14 +108,41 @@ impl VoteMachine {
         if self.pace() == Pace::Leave {
             return Err(ProtocolError::OutOfOrder { call: "fill", why: "every rank has stopped" });
         }
-        ProtocolError::same_length("ballot", out.len(), self.own.len())?;
-        let of_board = layout::ballot_words(board.admission().width());
-        ProtocolError::same_length("the board's ballot", of_board, self.own.len())?;
+        self.same_shape(board, out)?;
         board.fill(&self.heading(), out);
         board.ballots.push(out);
-        let back = self.seen.as_ref().and_then(|_| layout::first_backward(&self.own, out));
-        self.own.copy_from_slice(out);
         self.in_flight = true;
+        self.keep(out)
+    }
+
+    /// Writes the ballot that is in flight anew, with what the board knows now. It replaces the one that was kept; its vote and
+    /// what it asks about stay, and every number that only grows can only have grown.
+    ///
+    /// For a rank that has not sent it yet: what was sent is what the others reduce, and must be what is kept.
+    ///
+    /// # Errors
+    /// If no vote is in flight, or a length is wrong as for [`VoteMachine::fill`]. [`Divergence::Backwards`] as there.
+    pub fn refill(&mut self, board: &mut Board, out: &mut [i64]) -> Result<(), ProtocolError> {
+        if !self.in_flight {
+            return Err(ProtocolError::OutOfOrder { call: "refill", why: "no vote is in flight" });
+        }
+        self.same_shape(board, out)?;
+        board.fill(&self.heading(), out);
+        board.ballots.replace(out);
+        self.keep(out)
+    }
+
+    fn same_shape(&self, board: &Board, out: &[i64]) -> Result<(), ProtocolError> {
+        ProtocolError::same_length("ballot", out.len(), self.own.len())?;
+        let of_board = layout::ballot_words(board.admission().width());
+        ProtocolError::same_length("the board's ballot", of_board, self.own.len())
+    }
+
+    /// The ballot is this rank's own from now on, even if a number went back: the other ranks wait for it.
+    fn keep(&mut self, ballot: &[i64]) -> Result<(), ProtocolError> {
+        // What a new machine holds is nowhere above anything.
+        let back = layout::first_backward(&self.own, ballot);
+        self.own.copy_from_slice(ballot);
         match back {
             Some(back) => Err(self.backwards(back, true).into()),
             None => Ok(()),

@@ -6,7 +6,7 @@ use super::error::StepError;
 use super::jobs::{Job, Work};
 use crate::defects::Defect;
 use crate::evidence::RecordKind;
-use crate::operation::{Action, Share};
+use crate::operation::{Action, Share, State};
 use crate::ordinal::Ordinal;
 use crate::protocol::{AppliedFrame, Board, Told};
 
@@ -48,12 +48,13 @@ impl TieredCache {
                 self.cache.note(RecordKind::Settle, 0, k.0, keep.into(), 0);
                 if self.takes_host_pages(k) {
                     let pages = self.host.pages(k)[..keep as usize].to_vec();
-                    self.host.settle_part(k, frame.decided(keep))?;
+                    self.host.settle(k, frame.decided(keep))?;
                     self.release_unused(k, &pages)?;
                 }
             }
             Action::Cancel { operation: k, keep } => {
                 self.cache.note(RecordKind::Cancel, 0, k.0, keep.into(), 0);
+                self.count_end(k);
                 self.cancel(k, keep, frame)?;
             }
             Action::Return { operation: k, from } => {
@@ -65,6 +66,7 @@ impl TieredCache {
             }
             Action::Unlock { operation: k } => {
                 self.cache.note(RecordKind::Over, 0, k.0, 0, 0);
+                self.count_over(k);
                 if let Some(job) = self.jobs.remove(&k) {
                     self.unlock_all(job)?;
                 }
@@ -85,6 +87,7 @@ impl TieredCache {
             job.used = Some((0, 0));
             return;
         }
+        let mut tokens = share.tokens;
         match &job.work {
             Work::Backup(subjects) => {
                 let mut pages = self.host.pages(k);
@@ -99,7 +102,9 @@ impl TieredCache {
             }
             Work::Prefetch(fetch) => {
                 let pages = &self.host.pages(k)[..share.pages as usize];
-                job.used = Some(self.cache.insert_on_host(&fetch.key, &fetch.namespace, fetch.anchor, pages));
+                let (from, to) = self.cache.insert_on_host(&fetch.key, &fetch.namespace, fetch.anchor, pages);
+                tokens = self.cache.units_of(to - from);
+                job.used = Some((from, to));
             }
             Work::Store(subjects) => {
                 for (segment, _) in subjects.iter().take(share.subjects as usize) {
@@ -107,6 +112,25 @@ impl TieredCache {
                 }
             }
             Work::LoadBack(_) => {}
+        }
+        self.totals.arrived(job.work.kind(), tokens);
+    }
+
+    /// An operation has ended early: for the totals.
+    fn count_end(&mut self, k: Ordinal) {
+        if let Some(operation) = self.operations.operation(k)
+            && let Some(reason) = operation.ended_by()
+        {
+            self.totals.of_mut(operation.kind()).abort(reason);
+        }
+    }
+
+    /// An operation is over: for the totals.
+    fn count_over(&mut self, k: Ordinal) {
+        if let Some(operation) = self.operations.operation(k)
+            && operation.state() == State::Done
+        {
+            self.totals.of_mut(operation.kind()).done += 1;
         }
     }
 
@@ -132,7 +156,9 @@ impl TieredCache {
                 self.host.abort(k)?;
             }
         }
-        self.effects.push(Effect::Cancel { operation: k });
+        if self.host.has_memory() {
+            self.effects.push(Effect::Cancel { operation: k });
+        }
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::hash;
 use crate::host::Stage;
 use crate::operation::{Kind, Subject};
 use crate::ordinal::Ordinal;
-use crate::protocol::{Board, ProtocolError};
+use crate::protocol::{Board, ProtocolError, SlotField};
 use crate::provenance::PerRank;
 use std::collections::BTreeSet;
 
@@ -36,7 +36,11 @@ impl TieredCache {
         let (occupied, capacity) = (self.host.ledger().occupied(), self.host.ledger().capacity());
         let counts = hash::mix(self.operations.issued(), self.operations.retired());
         self.cache.note(RecordKind::Ledger, 0, occupied.into(), capacity.into(), counts);
-        board.post_backable(self.host.backable());
+        if self.host.has_memory() {
+            board.post_backable(self.host.backable());
+        } else {
+            board.abstain_backable();
+        }
         Ok(())
     }
 
@@ -44,6 +48,10 @@ impl TieredCache {
     fn begin(&mut self, board: &mut Board, k: Ordinal, kind: Kind, subjects: &[Subject]) -> Result<(), StepError> {
         board.issue(k)?;
         board.enqueue(kind.fifo(), k)?;
+        if !self.host.has_memory() {
+            take_no_part(board, k)?;
+        }
+        self.totals.of_mut(kind).issued += 1;
         let pages: u64 = subjects.iter().map(|subject| u64::from(subject.pages)).sum();
         let content = subjects
             .iter()
@@ -53,6 +61,7 @@ impl TieredCache {
     }
 
     fn decline(&mut self, kind: Kind, pages: u32) {
+        self.totals.of_mut(kind).declined += 1;
         self.cache.note(RecordKind::Decline, 0, pages.into(), 0, kind as u64);
     }
 
@@ -74,7 +83,7 @@ impl TieredCache {
             self.cache.segment_slots(*segment, &mut slots);
             self.cache.segment_host_pages(*segment, &mut pages);
         }
-        self.effects.push(Effect::Start(Transfer { operation: k, kind: Kind::LoadBack, slots, pages, stored: vec![] }));
+        self.start(Transfer { operation: k, kind: Kind::LoadBack, slots, pages, stored: vec![] });
         self.jobs.insert(k, Job::new(Work::LoadBack(loads)));
         Ok(())
     }
@@ -91,8 +100,13 @@ impl TieredCache {
         let k = issued.expect("room was kept when it was wished for");
         self.begin(board, k, Kind::Prefetch, &[subject])?;
         self.host.ask(k, fetch.pages)?.expect("there is room");
-        let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
-        self.effects.push(Effect::Query { operation: k, run });
+        if self.host.has_memory() {
+            let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
+            self.effects.push(Effect::Query { operation: k, run });
+        } else {
+            // Nobody asks this rank, so it takes all that the others may be granted.
+            drop(self.host.reserve(k)?);
+        }
         self.jobs.insert(k, Job::new(Work::Prefetch(fetch)));
         Ok(())
     }
@@ -209,8 +223,7 @@ impl TieredCache {
         }
         if end > 0 {
             let pages = own[..end].to_vec();
-            let transfer = Transfer { operation: k, kind: Kind::Backup, slots, pages, stored: vec![] };
-            self.effects.push(Effect::Start(transfer));
+            self.start(Transfer { operation: k, kind: Kind::Backup, slots, pages, stored: vec![] });
         }
     }
 
@@ -232,7 +245,7 @@ impl TieredCache {
             stored.push(self.stored_run(segment));
             held.push((segment, self.cache.host_lock(segment.end)?));
         }
-        self.effects.push(Effect::Start(Transfer { operation: k, kind: Kind::Store, slots: vec![], pages, stored }));
+        self.start(Transfer { operation: k, kind: Kind::Store, slots: vec![], pages, stored });
         self.jobs.insert(k, Job::new(Work::Store(held)));
         Ok(())
     }
@@ -279,9 +292,23 @@ impl TieredCache {
             return;
         }
         let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
-        let transfer = Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored: vec![run] };
-        self.effects.push(Effect::Start(transfer));
+        self.start(Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored: vec![run] });
     }
+
+    /// A rank without host memory has nothing to copy, for no kind of operation.
+    fn start(&mut self, transfer: Transfer) {
+        if self.host.has_memory() {
+            self.effects.push(Effect::Start(transfer));
+        }
+    }
+}
+
+/// This rank has no say in an operation, and is off its pages from the start: the others decide what becomes of it.
+fn take_no_part(board: &mut Board, k: Ordinal) -> Result<(), ProtocolError> {
+    for field in SlotField::ALL {
+        board.abstain(k, field)?;
+    }
+    board.finish(k)
 }
 
 /// Pages of all of these, which are nodes of one tree.

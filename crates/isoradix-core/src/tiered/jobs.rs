@@ -5,6 +5,7 @@ use crate::cache::Segment;
 use crate::holds::{HostLockReceipt, LockReceipt};
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
+use crate::operation::Kind;
 use crate::ordinal::Ordinal;
 use crate::protocol::Deadline;
 use std::collections::BTreeMap;
@@ -33,6 +34,17 @@ pub(super) enum Work {
     LoadBack(Vec<(Segment, LockReceipt)>),
     Prefetch(Fetch),
     Store(Vec<(Segment, HostLockReceipt)>),
+}
+
+impl Work {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Backup(_) => Kind::Backup,
+            Self::LoadBack(_) => Kind::LoadBack,
+            Self::Prefetch(_) => Kind::Prefetch,
+            Self::Store(_) => Kind::Store,
+        }
+    }
 }
 
 /// An open operation.

@@ -28,6 +28,10 @@ impl Limbo {
         if free { self.0.pop_front() } else { None }
     }
 
+    pub(super) fn slots(&self) -> u64 {
+        self.0.iter().map(|kept| kept.space.slots.len() as u64).sum()
+    }
+
     pub(super) fn pages(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().flat_map(|kept| kept.space.pages.iter().copied())
     }

@@ -11,7 +11,7 @@ use crate::holds::HostLockReceipt;
 use crate::ints::Ints;
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
-use crate::operation::{Operation, State};
+use crate::operation::{Kind, Operation, State};
 use crate::ordinal::Ordinal;
 use crate::protocol::{Deadline, prefetch_patience_ms};
 
@@ -57,6 +57,7 @@ impl TieredCache {
     pub fn load_back(&mut self, receipt: HostLockReceipt, slots: Ints<'_>) -> Result<u64, Error> {
         let need = self.load_back_need(receipt)?;
         if need == 0 {
+            self.totals.of_mut(Kind::LoadBack).declined += 1;
             return Ok(0);
         }
         if slots.len() as u64 != need {
@@ -89,6 +90,7 @@ impl TieredCache {
         self.cache.check_anchor(&key, namespace, anchor)?;
         let tokens = self.cache.units_in(&key).saturating_sub(above);
         if !on_host || tokens < self.tiers.prefetch_min.max(1) || !self.has_room() {
+            self.totals.of_mut(Kind::Prefetch).declined += 1;
             return Ok(None);
         }
         let pages = self.cache.pages_of(tokens);

@@ -2,6 +2,7 @@
 
 use super::TieredCache;
 use super::config::Tiers;
+use super::totals::TierTotals;
 use crate::cache::{PrefixCache, TierSizes};
 use crate::error::Error;
 use crate::host::HostPool;
@@ -14,6 +15,13 @@ impl TieredCache {
     #[must_use]
     pub fn sizes(&self) -> TierSizes {
         self.cache.tier_sizes()
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn totals(&self) -> TierTotals {
+        let (limbo_slots, limbo_pages) = (self.limbo.slots(), self.limbo.pages().count() as u64);
+        TierTotals { limbo_slots, limbo_pages, ..self.totals }
     }
 
     /// What it was made with.

@@ -15,7 +15,7 @@
 //! Who owns a host page: the pool, then the operation from `reserve` to `settle`, then the tree until its node leaves host,
 //! then the pool. A reset hands what open operations touch to *limbo*, until they have ended.
 //!
-//! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`; `jobs`, `wishes`, `limbo`;
+//! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`, `totals`; `jobs`, `wishes`, `limbo`;
 //! `loading`, `issue`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
 
 mod answers;
@@ -31,12 +31,14 @@ mod look;
 #[cfg(feature = "planted-defects")]
 mod planted;
 mod reset;
+mod totals;
 mod wishes;
 
 pub use answers::{PrefetchState, PrefetchTicket, TieredMatch};
 pub use config::{PrefetchPatience, Tiers, Writing};
 pub use effects::{Effect, StoredRun, Transfer};
 pub use error::StepError;
+pub use totals::{OperationTotals, TierTotals};
 
 use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume};
 use crate::defects::Planted;
@@ -69,6 +71,7 @@ pub struct TieredCache {
     /// The leader's clock in the frame applied last.
     now: Option<Agreed<u64>>,
     effects: Vec<Effect>,
+    totals: TierTotals,
     planted: Planted,
 }
 
@@ -104,6 +107,7 @@ impl TieredCache {
             tickets: 0,
             now: None,
             effects: Vec::new(),
+            totals: TierTotals::default(),
             planted: Planted::default(),
         })
     }
@@ -151,11 +155,14 @@ impl TieredCache {
     /// # Errors
     /// As [`PrefixCache::evict`].
     pub fn evict(&mut self, num_tokens: u64, out: &mut Vec<i64>) -> Result<Evicted, Error> {
-        let evicted = self.cache.evict_from_device(num_tokens, out)?;
-        match self.tiers.writing {
-            Writing::Through { .. } => Ok(evicted),
-            Writing::Back { .. } => Ok(Evicted { dropped_dirty: evicted.freed - evicted.demoted, ..evicted }),
+        let mut evicted = self.cache.evict_from_device(num_tokens, out)?;
+        if let Writing::Back { .. } = self.tiers.writing {
+            evicted.dropped_dirty = evicted.freed - evicted.demoted;
         }
+        self.totals.evicted_tokens += evicted.freed;
+        self.totals.demoted_tokens += evicted.demoted;
+        self.totals.dropped_dirty_tokens += evicted.dropped_dirty;
+        Ok(evicted)
     }
 
     /// Drops leaves that are on host alone until at least `pages` pages are freed; gives how many were.
@@ -166,6 +173,7 @@ impl TieredCache {
         let mut freed = Vec::new();
         let count = self.cache.evict_from_host(pages, &mut freed);
         self.host.release(&freed).expect("the tree's pages are settled");
+        self.totals.host_evicted_tokens += self.cache.units_of(count);
         count
     }
 

@@ -58,6 +58,7 @@ impl TieredCache {
         let (free, space) = self.cache.reset_tiers(&busy);
         out.extend(free.slots);
         self.host.release(&free.pages).expect("the tree's pages are settled");
+        self.totals.limbo_tokens += space.slots.len() as u64;
         self.limbo.keep(Kept { until, space });
         self.wishes = Wishes::default();
         #[cfg(feature = "planted-defects")]

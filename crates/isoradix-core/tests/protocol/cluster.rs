@@ -40,6 +40,11 @@ impl Rank {
         self.votes.fill(&mut self.board, &mut ballot).map(|()| ballot)
     }
 
+    pub(crate) fn refill(&mut self) -> Result<Vec<i64>, ProtocolError> {
+        let mut ballot = vec![0; self.votes.words()];
+        self.votes.refill(&mut self.board, &mut ballot).map(|()| ballot)
+    }
+
     pub(crate) fn complete(&mut self, reduced: &[i64]) -> Result<Reduced, ProtocolError> {
         self.votes.complete(&mut self.board, reduced)
     }

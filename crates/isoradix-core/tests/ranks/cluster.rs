@@ -1,16 +1,20 @@
 //! Ranks in one process, driven by hand: every call is one that a driver's thread would make.
 
+use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::{
     Board, Control, Frame, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree, reduce_min,
 };
 use isoradix_core::{
     Config, Effect, Eviction, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache, TieredMatch,
-    Tiers, Transfer, host,
+    Tiers, Transfer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const EPOCH: u64 = 1;
+
+/// Instead of a number of host pages: the rank has no host pool.
+pub(crate) const NO_POOL: u32 = u32::MAX;
 
 pub(crate) fn ns() -> Namespace {
     Namespace::default()
@@ -34,7 +38,7 @@ impl Station {
         self.rank.cache_mut()
     }
 
-    fn take_effects(&mut self) {
+    pub(crate) fn take_effects(&mut self) {
         for effect in self.rank.take_effects() {
             match effect {
                 Effect::Query { operation, .. } => self.queried.push(operation),
@@ -61,7 +65,7 @@ impl Station {
     }
 
     /// All copies that go on end well, and those that were cancelled leave their pages.
-    fn end_all(&mut self) {
+    pub(crate) fn end_all(&mut self) {
         for k in self.started.keys().copied().collect::<Vec<_>>() {
             self.end(k, true);
         }
@@ -121,7 +125,7 @@ impl Station {
 pub(crate) struct Setup {
     pub(crate) page: u32,
     pub(crate) device: u64,
-    /// Host pages that each rank has.
+    /// Host pages that each rank has; [`NO_POOL`] for none.
     pub(crate) host: Vec<u32>,
     pub(crate) tiers: Tiers,
     pub(crate) policy: &'static str,
@@ -143,14 +147,20 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(setup: &Setup) -> Self {
         let ranks = u32::try_from(setup.host.len()).unwrap();
-        let record = |(rank, pages): (u32, &u32)| StartRecord::new(rank, ranks, PerRank::observe(*pages));
+        let record = |(rank, pages): (u32, &u32)| match *pages {
+            NO_POOL => StartRecord::without_pool(rank, ranks),
+            pages => StartRecord::new(rank, ranks, PerRank::observe(pages)),
+        };
         let records: Vec<StartRecord> = (0..).zip(&setup.host).map(record).collect();
         let capacity = agree(&records).unwrap().capacity_pages;
         let station = |(rank, pages): (u32, &u32)| {
-            let pool = host::HostPool::new(PerRank::observe(*pages), capacity, host::Backing::Voting).unwrap();
+            let pool = match *pages {
+                NO_POOL => HostPool::without_memory(capacity),
+                pages => HostPool::new(PerRank::observe(pages), capacity, Backing::Voting),
+            };
             let eviction = Eviction::parse(setup.policy).unwrap();
             let config = Config { page_size: setup.page, eviction, ..Config::default() };
-            let cache = TieredCache::new(rank, config, setup.tiers, pool).unwrap();
+            let cache = TieredCache::new(rank, config, setup.tiers, pool.unwrap()).unwrap();
             let member = Member { domain: 0, epoch: EPOCH, rank };
             let rank_of = |cache| match rank {
                 0 => Rank::leader(member, 1, RunAhead::new(0, 1), cache),
@@ -202,7 +212,8 @@ impl Cluster {
         }
         self.all(|station| {
             let cache = station.rank.cache();
-            (station.rank.digest(), cache.cache().tree_digest(), cache.sizes(), cache.host().ledger().clone())
+            let ledger = cache.host().ledger().clone();
+            (station.rank.digest(), cache.cache().tree_digest(), cache.sizes(), ledger, cache.totals())
         });
     }
 

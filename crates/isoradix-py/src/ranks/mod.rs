@@ -1,8 +1,9 @@
 //! Many ranks: their agreement at start, boards, votes, frames, and the rank that joins them to a cache.
 //!
 //! Files, each using only those before it: `refusals`; `start`, `control`, `frame`, `effects`, `run_ahead`; `board`, `votes`,
-//! `wait`; `rank`.
+//! `wait`; `rank`; `batch`.
 
+mod batch;
 mod board;
 mod control;
 mod effects;
@@ -27,5 +28,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     board::register(module)?;
     votes::register(module)?;
     wait::register(module)?;
-    rank::register(module)
+    rank::register(module)?;
+    batch::register(module)
 }

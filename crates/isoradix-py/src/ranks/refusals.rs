@@ -44,6 +44,9 @@ impl Facts {
             D::Frame { rank, step, .. } => Self::new("frame", *rank, Some(*step), None),
             D::NeverVoted { rank, step, vote, .. } => Self::new("never_voted", *rank, Some(*step), Some(*vote)),
             D::AfterStop { rank, step, .. } => Self::new("after_stop", *rank, Some(*step), None),
+            D::Batch { rank, step, from, .. } => {
+                Self { kind: "batch", ranks: vec![*rank, *from], step: Some(*step), vote: None }
+            }
             D::Shape { rank, .. } => Self::new("shape", *rank, None, None),
             // The core may learn new kinds before this binding does.
             _ => Self { kind: "other", ranks: Vec::new(), step: None, vote: None },
@@ -121,6 +124,7 @@ pub(crate) fn from_host(py: Python<'_>, error: &HostError) -> PyErr {
             let facts = Facts { kind: "above_reservation", ranks: Vec::new(), step: None, vote: None };
             parted(py, error.to_string(), facts)
         }
+        HostError::OutOfMemory { .. } => errors::new(py, Class::OutOfSlots, error.to_string()),
         _ => errors::new(py, Class::HostPool, error.to_string()),
     }
 }

@@ -16,6 +16,7 @@ use crate::scalars::{self, Scalar};
 
 pub(super) type Core = protocol::VoteMachine;
 type Given<'a, 'py> = &'a Bound<'py, PyAny>;
+type Write = fn(&mut Core, &mut protocol::Board, &mut [i64]) -> Result<(), protocol::ProtocolError>;
 
 const PACING: Scalar = scalars::up_to("pacing", u32::MAX as u64, "pass milliseconds: (busy, idle, paused)");
 
@@ -119,13 +120,23 @@ impl VoteMachine {
     ///     InvalidInputError: `out` has another length, or the board is not this machine's.
     ///     InputTypeError: `out` is of another type or layout.
     fn fill(&self, py: Python<'_>, board: Given<'_, '_>, out: Given<'_, '_>) -> PyResult<()> {
-        let board = self.board(py, board)?;
-        let mut words = Words::prepare(out, &ints::OUT)?;
-        let out = words.write(py, &ints::OUT)?;
-        self.claim(py, board)?;
-        let other = (&board.inner, || board.reentered());
-        let done = self.inner.enter_with(py, || false, other, |_| 0, |votes, board| votes.fill(board, out))?;
-        done.map_err(|error| refusals::from_protocol(py, &error))
+        self.write(py, board, out, Core::fill)
+    }
+
+    /// Writes the ballot that is in flight anew, with what the board knows now: the same vote, every number that only grows as
+    /// it was or larger. It replaces the one that was kept.
+    ///
+    /// For a rank that has not sent it yet: what was sent is what the others reduce, and must be what is kept.
+    ///
+    /// Args:
+    ///     board: the rank's board.
+    ///     out: as for `fill`, usually the same buffer.
+    ///
+    /// Raises:
+    ///     ProtocolError: no vote is in flight.
+    ///     DivergenceError, InvalidInputError, InputTypeError: as for `fill`.
+    fn refill(&self, py: Python<'_>, board: Given<'_, '_>, out: Given<'_, '_>) -> PyResult<()> {
+        self.write(py, board, out, Core::refill)
     }
 
     /// Checks the vector that the ranks have reduced.
@@ -219,6 +230,17 @@ impl VoteMachine {
             let message = format!("votes is {}, expected a VoteMachine\nhint: pass this rank's own", describe(given));
             errors::input_type(given.py(), message)
         })
+    }
+
+    /// Has the core write a ballot.
+    fn write(&self, py: Python<'_>, board: Given<'_, '_>, out: Given<'_, '_>, write: Write) -> PyResult<()> {
+        let board = self.board(py, board)?;
+        let mut words = Words::prepare(out, &ints::OUT)?;
+        let out = words.write(py, &ints::OUT)?;
+        self.claim(py, board)?;
+        let other = (&board.inner, || board.reentered());
+        let done = self.inner.enter_with(py, || false, other, |_| 0, |votes, board| write(votes, board, out))?;
+        done.map_err(|error| refusals::from_protocol(py, &error))
     }
 
     /// The board that was given, if it can be this machine's.

@@ -3,6 +3,7 @@
 mod answers;
 mod config;
 mod machine;
+mod totals;
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::arrays;
 use crate::errors::{self, describe};
 use crate::events;
-use crate::guard::{LONG, PER_NODE};
+use crate::guard::PER_NODE;
 use crate::handles::Handle;
 use crate::ints::{self, Borrow};
 use crate::journal::Record;
@@ -34,6 +35,7 @@ use crate::shared::{Shared, Tree};
 use crate::walk::NodeWalk;
 use answers::{EvictResult, HostLedger, OperationInfo, PrefetchTicket, TierSizes};
 use config::{Arguments, Patience};
+use totals::TierTotals;
 
 pub(crate) use answers::TieredMatchResult;
 pub(crate) use machine::Machine;
@@ -42,6 +44,7 @@ type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     answers::register(module)?;
+    totals::register(module)?;
     module.add_class::<TieredCache>()
 }
 
@@ -53,7 +56,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///
 /// Args:
 ///     rank: this rank, as messages name it.
-///     host_pages: pages of host memory that this rank has, each as large as a page of the device; 0 to 2**31 - 1.
+///     host_pages: pages of host memory that this rank has, each as large as a page of the device; 0 to 2**31 - 1. None if it has no
+///         KV to move, as a pipeline stage without attention: then it copies nothing and has no say in any operation, and its
+///         `StartRecord` was made without a capacity.
 ///     agreement: what `agree` gave, with the capacity that all ranks can serve.
 ///     page_size, policy, bigram, journal_records, kv_events: as for `PrefixCache`.
 ///     writing: when what is on the device comes to host. "through:HITS" once so many inserts have passed it: 1 for everything,
@@ -71,6 +76,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Raises:
 ///     InvalidInputError: a value is out of its range, or the policy or the writing is not known.
 ///     InputTypeError: a value has the wrong type.
+///     OutOfSlotsError: the machine has no memory for the books of so many host pages. Also a MemoryError.
 ///
 /// Handles and receipts, keys and slots are as in `PrefixCache`, and as there every call is all or nothing, and any thread may
 /// call. A cache is of no use in a forked child, and cannot be copied or pickled.
@@ -133,7 +139,7 @@ impl TieredCache {
         prefetch_patience: Patience,
     ) -> PyResult<Self> {
         let rank = scalars::RANK.read_u32(rank)?;
-        let host_pages = scalars::HOST_PAGES.read_u32(host_pages)?;
+        let host_pages = if host_pages.is_none() { None } else { Some(scalars::HOST_PAGES.read_u32(host_pages)?) };
         let capacity = Agreement::read(agreement)?.capacity_pages;
         let page_size = page_size.map_or(Ok(1), |size| scalars::PAGE_SIZE.read_u32(size))?;
         let journal_records =
@@ -144,8 +150,10 @@ impl TieredCache {
         let tiers = Arguments { writing, load_back_min, prefetch_min, storage, window, patience }.read()?;
         let (eviction, key_function) = policy::read(policy)?;
         let config = Config { page_size, eviction, bigram, journal_records, kv_events };
-        let make = || HostPool::new(PerRank::observe(host_pages), capacity, Backing::Voting);
-        let pool = if u64::from(host_pages) < LONG { make() } else { py.detach(make) };
+        let pool = match host_pages {
+            Some(pages) => HostPool::new(PerRank::observe(pages), capacity, Backing::Voting),
+            None => HostPool::without_memory(capacity),
+        };
         let pool = pool.map_err(|error| refusals::from_host(py, &error))?;
         let core = Core::new(rank, config, tiers, pool).map_err(|error| errors::from_core(py, &error))?;
         Ok(Self {
@@ -469,6 +477,12 @@ impl TieredCache {
     #[getter]
     fn sizes(&self, py: Python<'_>) -> PyResult<TierSizes> {
         self.sizes_now(py).map(TierSizes::from)
+    }
+
+    /// What the cache has done so far: tokens moved and evicted, operations by their ends.
+    #[getter]
+    fn totals(&self, py: Python<'_>) -> PyResult<TierTotals> {
+        self.shared.view(py, |machine| machine.cache().totals()).map(TierTotals::from)
     }
 
     /// Tokens that `evict` could free from the device.

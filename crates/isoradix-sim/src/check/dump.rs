@@ -1,7 +1,7 @@
 //! The logical state of one rank as numbers, to be compared with another's at the same step.
 
 use isoradix_core::operation::Share;
-use isoradix_core::{NodeHandle, TieredCache};
+use isoradix_core::{NodeHandle, TierTotals, TieredCache};
 use std::fmt::Write;
 
 /// Words of a node.
@@ -49,13 +49,16 @@ const SIZE_FIELDS: [&str; 12] = [
 pub(crate) struct Dump {
     words: Vec<u64>,
     nodes: usize,
+    /// What was done so far. A rank may have come to an equal state on another way.
+    totals: TierTotals,
 }
 
 impl Dump {
     pub(crate) fn of(cache: &TieredCache, device_free: u64) -> Self {
         let nodes = cache.cache().walk(NodeHandle::ROOT).unwrap_or_default();
         let nodes: Vec<NodeHandle> = nodes.into_iter().filter(|node| *node != NodeHandle::ROOT).collect();
-        let mut dump = Self { words: Vec::with_capacity((nodes.len() + 4) * NODE), nodes: nodes.len() };
+        let words = Vec::with_capacity((nodes.len() + 4) * NODE);
+        let mut dump = Self { words, nodes: nodes.len(), totals: cache.totals() };
         dump.push_sizes(cache, device_free);
         for node in nodes {
             dump.push_node(cache, node);
@@ -122,7 +125,11 @@ impl Dump {
     /// The first place in which two dumps differ, in words.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let place = self.words.iter().zip(&other.words).position(|(own, other)| own != other);
-        let place = place.or((self.words.len() != other.words.len()).then_some(0))?;
+        let place = place.or((self.words.len() != other.words.len()).then_some(0));
+        let Some(place) = place else {
+            let (own, theirs) = (&self.totals, &other.totals);
+            return (own != theirs).then(|| format!("its totals are {own:?}, expected {theirs:?}"));
+        };
         let (own, theirs) = (self.words[place], other.words[place]);
         let mut text = self.name(place);
         let _ = write!(text, " is {own}, expected {theirs}");

@@ -58,7 +58,7 @@ impl Rank {
 
     fn commit(&mut self, k: Ordinal, granted: Agreed<u32>) -> Result<(), Broken> {
         let kind = self.copy_ref(k).kind;
-        let committed = self.pool(kind).commit(k, granted).map(|_| ());
+        let committed = self.pool(kind).commit(k, granted);
         committed.map_err(|error| self.broken(error))?;
         // The copy may go on touching all that it began with: what is surplus stays with the operation.
         self.copy(k).committed = Some(granted.get());
@@ -85,7 +85,7 @@ impl Rank {
     fn settle(&mut self, k: Ordinal, keep: Agreed<u32>) -> Result<(), Broken> {
         let kind = self.copy_ref(k).kind;
         self.grow_tree(k, keep.get());
-        self.pool(kind).settle_part(k, keep).map_err(|error| self.broken(error))
+        self.pool(kind).settle(k, keep).map_err(|error| self.broken(error))
     }
 
     fn cancel(&mut self, k: Ordinal, keep: Agreed<u32>) -> Result<(), Broken> {

@@ -3,15 +3,18 @@
 use super::*;
 use crate::host::Declined;
 
-/// What a frame would do with the votes of all ranks for an operation that takes all or nothing.
-fn all_or_nothing(ranks: &mut [HostPool], k: u64, asked: u32) -> Vec<u32> {
+/// What a frame would do with the votes of all ranks for an operation that takes all or nothing; with the pages that the tree of
+/// each rank has then.
+fn all_or_nothing(ranks: &mut [HostPool], k: u64, asked: u32) -> (Vec<u32>, Vec<Vec<u32>>) {
     let votes: Vec<u32> = ranks.iter_mut().map(|pool| reserved(pool, k, asked)).collect();
     let granted = votes.iter().copied().min().unwrap();
     let backable = ranks.iter().map(|pool| pool.backable().into_ballot()).min().unwrap();
-    for pool in ranks.iter_mut() {
+    let mut kept = vec![vec![]; ranks.len()];
+    for (pool, kept) in ranks.iter_mut().zip(&mut kept) {
         if granted == asked {
             pool.commit(Ordinal(k), agreed(granted)).unwrap();
-            pool.settle(Ordinal(k)).unwrap();
+            kept.extend_from_slice(pool.pages(Ordinal(k)));
+            pool.settle(Ordinal(k), agreed(granted)).unwrap();
         } else {
             pool.abort(Ordinal(k)).unwrap();
             pool.lower(agreed(backable));
@@ -19,12 +22,12 @@ fn all_or_nothing(ranks: &mut [HostPool], k: u64, asked: u32) -> Vec<u32> {
         pool.check().unwrap();
     }
     assert!(ranks.iter().all(|pool| pool.ledger() == ranks[0].ledger()));
-    votes
+    (votes, kept)
 }
 
-fn release_everywhere(ranks: &mut [HostPool], k: u64) {
-    for pool in ranks {
-        pool.release_all(Ordinal(k)).unwrap();
+fn release_everywhere(ranks: &mut [HostPool], kept: &[Vec<u32>]) {
+    for (pool, kept) in ranks.iter_mut().zip(kept) {
+        pool.release(kept).unwrap();
     }
 }
 
@@ -65,7 +68,7 @@ fn aborted_prefetches_occupy_nothing() {
 fn where_one_rank_has_no_memory_no_rank_backs_up() {
     let mut ranks = [voting(8, 8), voting(8, 8), voting(8, 8)];
     assert_eq!(ranks[1].withdraw(PerRank::observe(8)).unwrap().into_ballot(), 8);
-    assert_eq!(all_or_nothing(&mut ranks, 0, 4), [4, 0, 4]);
+    assert_eq!(all_or_nothing(&mut ranks, 0, 4).0, [4, 0, 4]);
     for pool in &mut ranks {
         assert_eq!((pool.ledger().occupied(), pool.ledger().capacity()), (0, 0));
         let declined = Declined { asked: 4, occupied: 0, capacity: 0 };
@@ -77,7 +80,7 @@ fn where_one_rank_has_no_memory_no_rank_backs_up() {
         pool.raise(agreed(backable));
     }
     assert_eq!(ranks[0].ledger().capacity(), 6);
-    assert_eq!(all_or_nothing(&mut ranks, 2, 4), [4, 4, 4]);
+    assert_eq!(all_or_nothing(&mut ranks, 2, 4).0, [4, 4, 4]);
     assert!(ranks.iter().all(|pool| pool.ledger().occupied() == 4));
 }
 
@@ -85,15 +88,17 @@ fn where_one_rank_has_no_memory_no_rank_backs_up() {
 #[test]
 fn a_short_pool_evicts_and_goes_on() {
     let mut ranks = [voting(20, 20), voting(12, 20)];
-    assert_eq!(all_or_nothing(&mut ranks, 0, 10), [10, 10]);
-    assert_eq!(all_or_nothing(&mut ranks, 1, 10), [10, 2], "short once");
+    let (votes, kept) = all_or_nothing(&mut ranks, 0, 10);
+    assert_eq!(votes, [10, 10]);
+    assert_eq!(all_or_nothing(&mut ranks, 1, 10).0, [10, 2], "short once");
     let declined = ranks.each_mut().map(|pool| pool.ask(Ordinal(2), 10).unwrap().unwrap_err());
     assert_eq!(declined, [Declined { asked: 10, occupied: 10, capacity: 12 }; 2]);
     assert_eq!(declined[0].short_by(), 8);
-    release_everywhere(&mut ranks, 0);
+    release_everywhere(&mut ranks, &kept);
     for k in 3..50 {
-        assert_eq!(all_or_nothing(&mut ranks, k, 10), [10, 10], "never again");
-        release_everywhere(&mut ranks, k);
+        let (votes, kept) = all_or_nothing(&mut ranks, k, 10);
+        assert_eq!(votes, [10, 10], "never again");
+        release_everywhere(&mut ranks, &kept);
     }
 }
 
@@ -103,7 +108,8 @@ fn a_terminated_prefetch_keeps_the_framed_progress() {
     for released_while_draining in [false, true] {
         let mut pool = voting(8, 8);
         assert_eq!(reserved(&mut pool, 0, 8), 8);
-        assert_eq!(pool.commit(Ordinal(0), agreed(6)).unwrap().pages, [0, 1, 2, 3, 4, 5]);
+        pool.commit(Ordinal(0), agreed(6)).unwrap();
+        assert_eq!(pool.pages(Ordinal(0)), [0, 1, 2, 3, 4, 5]);
         pool.drain_rest(Ordinal(0), agreed(2)).unwrap();
         assert_eq!((pool.ledger().occupied(), pool.pages(Ordinal(0))), (6, &[2, 3, 4, 5][..]));
         if released_while_draining {
@@ -122,8 +128,8 @@ type Verbs = fn(&mut HostPool);
 
 /// Every end of operation 0, with the pages that the tree has then.
 const ENDS: [(Verbs, u32); 5] = [
-    (|pool| pool.settle(Ordinal(0)).unwrap(), 2),
-    (|pool| pool.settle_part(Ordinal(0), agreed(1)).unwrap(), 1),
+    (|pool| pool.settle(Ordinal(0), agreed(2)).unwrap(), 2),
+    (|pool| pool.settle(Ordinal(0), agreed(1)).unwrap(), 1),
     (|pool| pool.abort(Ordinal(0)).unwrap(), 0),
     (|pool| drained(pool, |pool| pool.drain(Ordinal(0)).unwrap()), 0),
     (|pool| drained(pool, |pool| pool.drain_rest(Ordinal(0), agreed(1)).unwrap()), 1),
@@ -145,8 +151,8 @@ fn what_a_grant_leaves_over_stays_until_no_copy_touches_it() {
     for (end, kept) in ENDS {
         let mut pool = voting(6, 6);
         assert_eq!(reserved(&mut pool, 0, 5), 5);
-        let committed = pool.commit(Ordinal(0), agreed(2)).unwrap();
-        assert_eq!((committed.pages, committed.short_by), (&[0, 1][..], 3));
+        pool.commit(Ordinal(0), agreed(2)).unwrap();
+        assert_eq!(pool.pages(Ordinal(0)), [0, 1]);
         assert_eq!((pool.ledger().occupied(), pool.surplus(Ordinal(0))), (2, &[2, 3, 4][..]));
         assert_eq!(reserved(&mut pool, 1, 4), 1, "admitted, as on every rank; this one has a single page left");
         assert_eq!(pool.withdraw(PerRank::observe(6)).unwrap().into_ballot(), 0);
@@ -166,7 +172,7 @@ fn a_fixed_pool_commits_at_once() {
     assert_eq!(pool.pages(Ordinal(3)), [0, 1, 2, 3, 4]);
     assert_eq!(pool.reserve(Ordinal(3)).unwrap().into_ballot(), 5);
     assert_eq!(pool.ask(Ordinal(4), 4), Ok(Err(Declined { asked: 4, occupied: 5, capacity: 8 })));
-    pool.settle(Ordinal(3)).unwrap();
+    pool.settle(Ordinal(3), agreed(5)).unwrap();
     pool.release(&[1, 3]).unwrap();
     pool.ask(Ordinal(5), 4).unwrap().unwrap();
     assert_eq!(pool.pages(Ordinal(5)), [1, 3, 5, 6], "what came back last goes first");

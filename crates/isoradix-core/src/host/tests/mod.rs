@@ -32,7 +32,8 @@ fn reserved(pool: &mut HostPool, k: u64, pages: u32) -> u32 {
 /// Asks, reserves, commits what was asked for and settles it.
 fn settled(pool: &mut HostPool, k: u64, pages: u32) -> Vec<u32> {
     assert_eq!(reserved(pool, k, pages), pages);
-    let numbers = pool.commit(Ordinal(k), agreed(pages)).unwrap().pages.to_vec();
-    pool.settle(Ordinal(k)).unwrap();
+    pool.commit(Ordinal(k), agreed(pages)).unwrap();
+    let numbers = pool.pages(Ordinal(k)).to_vec();
+    pool.settle(Ordinal(k), agreed(pages)).unwrap();
     numbers
 }

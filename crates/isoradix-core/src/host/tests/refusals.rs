@@ -33,20 +33,20 @@ fn asks_come_once_and_in_order() {
 fn a_grant_is_within_the_reservation_and_comes_once() {
     let mut pool = voting(4, 8);
     let k = Ordinal(1);
-    refused(&mut pool, "operation 1 holds no host pages to commit", |pool| pool.commit(k, agreed(1)).map(|_| ()));
+    refused(&mut pool, "operation 1 holds no host pages to commit", |pool| pool.commit(k, agreed(1)));
     pool.ask(k, 6).unwrap().unwrap();
     let text = "operation 1 is granted 1 pages before this rank has reserved any (form B)";
-    refused(&mut pool, text, |pool| pool.commit(k, agreed(1)).map(|_| ()));
+    refused(&mut pool, text, |pool| pool.commit(k, agreed(1)));
     assert_eq!(pool.reserve(k).unwrap().into_ballot(), 4);
     refused(&mut pool, "operation 1 has reserved already, and got 4 pages", |pool| pool.reserve(k));
     let text = "operation 1 is granted 5 pages, above this rank's reservation of 4 (form B)";
-    refused(&mut pool, text, |pool| pool.commit(k, agreed(5)).map(|_| ()));
-    refused(&mut pool, "pages granted 0 is out of range: at least 1", |pool| pool.commit(k, agreed(0)).map(|_| ()));
+    refused(&mut pool, text, |pool| pool.commit(k, agreed(5)));
+    refused(&mut pool, "pages granted 0 is out of range: at least 1", |pool| pool.commit(k, agreed(0)));
     pool.commit(k, agreed(4)).unwrap();
-    refused(&mut pool, "operation 1 is committed: cannot commit", |pool| pool.commit(k, agreed(4)).map(|_| ()));
+    refused(&mut pool, "operation 1 is committed: cannot commit", |pool| pool.commit(k, agreed(4)));
     refused(&mut pool, "operation 1 is committed: cannot reserve", |pool| pool.reserve(k));
     let text = "operation 1 is to keep 5 pages, above its grant of 4";
-    refused(&mut pool, text, |pool| pool.settle_part(k, agreed(5)));
+    refused(&mut pool, text, |pool| pool.settle(k, agreed(5)));
     refused(&mut pool, text, |pool| pool.drain_rest(k, agreed(5)));
 }
 
@@ -59,7 +59,7 @@ fn a_draining_operation_keeps_its_pages_until_it_has_finished() {
     pool.drain(k).unwrap();
     refused(&mut pool, "operation 0 is draining: cannot abort", |pool| pool.abort(k));
     refused(&mut pool, "operation 0 is draining: cannot drain", |pool| pool.drain(k));
-    refused(&mut pool, "operation 0 is draining: cannot commit", |pool| pool.commit(k, agreed(4)).map(|_| ()));
+    refused(&mut pool, "operation 0 is draining: cannot commit", |pool| pool.commit(k, agreed(4)));
     assert!(pool.ask(Ordinal(1), 1).unwrap().is_err());
     pool.finished(k).unwrap();
     refused(&mut pool, "operation 0 is finished: cannot finish draining", |pool| pool.finished(k));
@@ -76,12 +76,12 @@ fn a_page_is_released_once_by_its_owner() {
     refused(&mut pool, "page 1 is released twice in one call", |pool| pool.release(&[0, 1, 2, 1]));
     refused(&mut pool, "page 5 is free already", |pool| pool.release(&[2, 5]));
     refused(&mut pool, "page 8 is out of range: below 8", |pool| pool.release(&[2, 8]));
-    refused(&mut pool, "operation 1 is asked: cannot release", |pool| pool.release_all(Ordinal(1)));
+    refused(&mut pool, "operation 1 is asked: cannot settle", |pool| pool.settle(Ordinal(1), agreed(2)));
     refused(&mut pool, "operation 0 is settled: cannot abort", |pool| pool.abort(Ordinal(0)));
     refused(&mut pool, "operation 0 is settled: cannot drain", |pool| pool.drain(Ordinal(0)));
     pool.release(&[1]).unwrap();
-    pool.release_all(Ordinal(0)).unwrap();
-    refused(&mut pool, "operation 0 holds no host pages to release", |pool| pool.release_all(Ordinal(0)));
+    pool.release(&[0, 2]).unwrap();
+    refused(&mut pool, "operation 0 holds no host pages to settle", |pool| pool.settle(Ordinal(0), agreed(1)));
     assert_eq!(settled(&mut pool, 2, 3), [0, 2, 1]);
     assert_eq!(reserved(&mut pool, 3, 3), 3);
     pool.commit(Ordinal(3), agreed(1)).unwrap();
@@ -97,9 +97,7 @@ fn a_fixed_pool_is_backed_and_stays_so() {
     refused(&mut pool, "a fixed pool cannot lose pages", |pool| pool.withdraw(PerRank::observe(1)));
     let part = |pool: &mut HostPool| pool.reserve_up_to(Ordinal(0), PerRank::observe(1));
     refused(&mut pool, "a fixed pool cannot reserve a part", part);
-    refused(&mut pool, "operation 0 is committed: cannot commit", |pool| {
-        pool.commit(Ordinal(0), agreed(2)).map(|_| ())
-    });
+    refused(&mut pool, "operation 0 is committed: cannot commit", |pool| pool.commit(Ordinal(0), agreed(2)));
 }
 
 #[test]

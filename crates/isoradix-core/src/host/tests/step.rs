@@ -17,12 +17,10 @@ pub(super) enum Step {
     Grant {
         k: u8,
     },
+    /// All of it, or a part.
     Settle {
         k: u8,
-    },
-    SettlePart {
-        k: u8,
-        keep: u32,
+        keep: Option<u32>,
     },
     Drain {
         k: u8,
@@ -40,9 +38,6 @@ pub(super) enum Step {
     Release {
         k: u8,
         mask: u8,
-    },
-    ReleaseAll {
-        k: u8,
     },
     Withdraw {
         rank: usize,
@@ -64,14 +59,12 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
             Step::Reserve { ranks, k, most }
         }),
         9 => k.prop_map(|k| Step::Grant { k }),
-        2 => k.prop_map(|k| Step::Settle { k }),
-        2 => (k, 0..5_u32).prop_map(|(k, keep)| Step::SettlePart { k, keep }),
+        4 => (k, prop::option::of(0..5_u32)).prop_map(|(k, keep)| Step::Settle { k, keep }),
         1 => k.prop_map(|k| Step::Drain { k }),
         3 => (k, 0..5_u32).prop_map(|(k, keep)| Step::DrainRest { k, keep }),
         4 => k.prop_map(|k| Step::Finish { k }),
         3 => k.prop_map(|k| Step::Abort { k }),
-        4 => (k, any::<u8>()).prop_map(|(k, mask)| Step::Release { k, mask }),
-        2 => k.prop_map(|k| Step::ReleaseAll { k }),
+        6 => (k, prop_oneof![2 => any::<u8>(), 1 => Just(u8::MAX)]).prop_map(|(k, mask)| Step::Release { k, mask }),
         1 => (rank.clone(), pages.clone()).prop_map(|(rank, pages)| Step::Withdraw { rank, pages }),
         1 => (rank, pages).prop_map(|(rank, pages)| Step::Restore { rank, pages }),
         1 => Just(Step::Vote),

@@ -42,10 +42,7 @@ impl Trio {
                 on_some.min().unwrap_or(Outcome::Idle)
             }
             Step::Grant { k } => self.grant(k),
-            Step::Settle { k } => self.keep(k, None, false, |pool, k, _| pool.settle(k)),
-            Step::SettlePart { k, keep } => {
-                self.keep(k, Some(keep), false, |pool, k, keep| pool.settle_part(k, agreed(keep)))
-            }
+            Step::Settle { k, keep } => self.keep(k, keep, false, |pool, k, keep| pool.settle(k, agreed(keep))),
             Step::DrainRest { k, keep } => {
                 self.keep(k, Some(keep), true, |pool, k, keep| pool.drain_rest(k, agreed(keep)))
             }
@@ -60,10 +57,6 @@ impl Trio {
                 self.move_on(k, &stages, HostPool::abort, Naive::abort)
             }
             Step::Release { k, mask } => self.release(k, mask),
-            Step::ReleaseAll { k } => self.move_on(k, &[Stage::Settled], HostPool::release_all, |naive, k| {
-                let all = naive.operations[&k].kept.clone();
-                naive.release(k, &all);
-            }),
             Step::Withdraw { rank, pages } => {
                 let got = self.pools[rank].withdraw(PerRank::observe(pages)).unwrap().into_ballot();
                 assert_eq!(got, self.naive.withdraw(rank, pages));
@@ -122,7 +115,7 @@ impl Trio {
     fn grant(&mut self, k: u8) -> Outcome {
         let k = self.pick(k);
         if self.naive.stage(k) != Some(Stage::Asked) {
-            return self.all_refuse(|pool| pool.commit(Ordinal(k), agreed(1)).map(|_| ()));
+            return self.all_refuse(|pool| pool.commit(Ordinal(k), agreed(1)));
         }
         match self.naive.votes(k) {
             None => Outcome::Idle,
@@ -139,8 +132,8 @@ impl Trio {
         let asked = self.naive.operations[&k].own;
         self.naive.commit(k, granted);
         for (pool, rank) in self.pools.iter_mut().zip(&self.naive.ranks) {
-            let committed = pool.commit(Ordinal(k), agreed(granted)).unwrap();
-            assert_eq!((committed.pages, committed.short_by), (&*rank.holdings[&k].own, asked - granted));
+            pool.commit(Ordinal(k), agreed(granted)).unwrap();
+            assert_eq!(pool.pages(Ordinal(k)), rank.holdings[&k].own);
         }
         if granted == asked {
             return Outcome::Done;
@@ -290,7 +283,7 @@ fn long_walks_meet_every_outcome() {
         }
     }
     let count = |name: &str, outcome| met.get(&(name.to_owned(), outcome)).copied().unwrap_or(0);
-    for name in ["Reserve", "Grant", "Settle", "SettlePart", "Drain", "DrainRest", "Finish", "Abort", "ReleaseAll"] {
+    for name in ["Reserve", "Grant", "Settle", "Drain", "DrainRest", "Finish", "Abort"] {
         assert!(count(name, Outcome::Done) >= 10 && count(name, Outcome::Refused) >= 10, "{name}: {met:#?}");
     }
     for name in ["Ask", "Release", "Withdraw", "Restore", "Vote"] {

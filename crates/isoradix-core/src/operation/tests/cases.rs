@@ -9,9 +9,9 @@ fn case_10_aborted_prefetches_hold_nothing_and_the_next_is_admitted() {
     for k in waiting {
         assert_eq!(table.apply(abort(k)).unwrap(), [Action::Cancel { operation: k, keep: 0 }]);
     }
-    assert_eq!(table.held_pages(Kind::Prefetch), 400, "until no rank's copy touches them");
+    assert_eq!(held(&table, Pools::USUAL, Kind::Prefetch), 400, "until no rank's copy touches them");
     table.apply(finished(Kind::Prefetch, 4)).unwrap();
-    assert_eq!((table.held_pages(Kind::Prefetch), table.retired()), (0, 4));
+    assert_eq!((held(&table, Pools::USUAL, Kind::Prefetch), table.retired()), (0, 4));
     table.slide(agreed(4)).unwrap();
     issue(&mut table, Kind::Prefetch, 100);
 }
@@ -97,7 +97,7 @@ fn a_terminated_prefetch_keeps_exactly_the_framed_progress() {
         }
         let kept = [Action::Deliver { operation, share: share(3, 1) }, Action::Cancel { operation, keep: 3 }];
         assert_eq!(table.apply(end(operation)).unwrap(), kept);
-        assert_eq!(table.held_pages(Kind::Prefetch), 5, "a copy may still touch them");
+        assert_eq!(held(&table, Pools::USUAL, Kind::Prefetch), 5, "a copy may still touch them");
         assert_eq!(table.apply(progress(operation, 7 * PAGE)).unwrap(), [], "too late to count");
         assert_eq!(table.apply(end(operation)).unwrap(), [], "terminated already");
         let rest = [Action::Return { operation, from: 3 }, Action::Unlock { operation }];

@@ -112,7 +112,8 @@ impl Ledger {
         let state = operation.state();
         assert_eq!(state.is_terminal(), self.unlocked);
         assert_eq!(matches!(state, State::Draining | State::Aborted), self.cancelled);
-        assert_eq!(operation.held_pages(), self.owned() - self.delivered - self.returned.unwrap_or(0));
+        let committed = operation.committed().map(|share| share.pages);
+        assert_eq!(committed.filter(|_| self.voting), self.committed);
         assert_eq!(operation.delivered().map_or(0, |share| share.pages), self.delivered);
         if self.cancelled && self.kind != Kind::Prefetch {
             assert_eq!(self.delivered_tokens, None, "all or nothing");

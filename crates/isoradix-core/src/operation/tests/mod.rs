@@ -75,6 +75,22 @@ fn abort(operation: Ordinal) -> AgreedEvent {
     AgreedEvent::Abort { operation: agreed(operation) }
 }
 
+/// Pages that an operation holds, by what it says of itself: what was asked for, then what was committed, and at the end nothing,
+/// since what it delivered is the tree's. A fixed pool has given all of them from the start.
+fn held_pages(operation: &Operation, pools: Pools) -> u32 {
+    let owned = match operation.committed() {
+        Some(share) if pools.of(operation.kind()) == Some(Backing::Voting) => share.pages,
+        _ => operation.pages(),
+    };
+    let delivered = operation.delivered().map_or(0, |share| share.pages);
+    if operation.state().is_terminal() { 0 } else { owned - delivered }
+}
+
+/// Pages that all operations of a kind hold.
+fn held(table: &OperationTable, pools: Pools, kind: Kind) -> u32 {
+    table.iter().filter(|operation| operation.kind() == kind).map(|operation| held_pages(operation, pools)).sum()
+}
+
 struct SplitMix64(u64);
 
 impl SplitMix64 {

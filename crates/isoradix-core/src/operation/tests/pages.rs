@@ -9,18 +9,19 @@ const CAPACITY: u32 = 24;
 
 struct Host {
     table: OperationTable,
+    pools: Pools,
     pool: HostPool,
     /// Pages that this rank has reserved for each operation: no grant is larger.
     reserved: BTreeMap<Ordinal, u32>,
     /// Pages that the tree got from each operation.
-    tree: BTreeMap<Ordinal, u32>,
+    tree: BTreeMap<Ordinal, Vec<u32>>,
 }
 
 impl Host {
     fn new(backing: Backing) -> Self {
         let pool = HostPool::new(PerRank::observe(CAPACITY), agreed(CAPACITY), backing).unwrap();
         let pools = Pools { host: backing, device: Backing::Fixed };
-        Self { table: table(pools), pool, reserved: BTreeMap::new(), tree: BTreeMap::new() }
+        Self { table: table(pools), pools, pool, reserved: BTreeMap::new(), tree: BTreeMap::new() }
     }
 
     fn issue(&mut self, kind: Kind, pages: u32, random: &mut SplitMix64) {
@@ -52,10 +53,14 @@ impl Host {
         let pool = &mut self.pool;
         match action {
             Action::Commit { operation, share } => {
-                assert_eq!(pool.commit(operation, agreed(share.pages)).unwrap().pages.len(), share.pages as usize);
+                pool.commit(operation, agreed(share.pages)).unwrap();
+                assert_eq!(pool.pages(operation).len(), share.pages as usize);
             }
-            Action::Deliver { operation, share } => drop(self.tree.insert(operation, share.pages)),
-            Action::Settle { operation, keep } => pool.settle_part(operation, agreed(keep)).unwrap(),
+            Action::Deliver { operation, share } => {
+                let delivered = pool.pages(operation)[..share.pages as usize].to_vec();
+                self.tree.insert(operation, delivered);
+            }
+            Action::Settle { operation, keep } => pool.settle(operation, agreed(keep)).unwrap(),
             Action::Cancel { operation, keep: 0 } => pool.drain(operation).unwrap(),
             Action::Cancel { operation, keep } => pool.drain_rest(operation, agreed(keep)).unwrap(),
             Action::Return { operation, .. } => {
@@ -63,8 +68,8 @@ impl Host {
                 pool.abort(operation).unwrap();
             }
             Action::Unlock { operation } => {
-                let tree = self.tree.get(&operation).copied().unwrap_or_default();
-                assert_eq!(pool.ledger().pages(operation), tree, "the tree has the rest");
+                let tree = self.tree.get(&operation).map_or(0, Vec::len);
+                assert_eq!(pool.ledger().pages(operation) as usize, tree, "the tree has the rest");
             }
         }
     }
@@ -74,17 +79,18 @@ impl Host {
             self.carry_out(action);
         }
         self.pool.check().unwrap();
-        let tree: u32 = self.tree.values().sum();
-        let held = self.table.held_pages(Kind::Backup) + self.table.held_pages(Kind::Prefetch);
-        assert_eq!(u64::from(self.pool.ledger().occupied()), held + u64::from(tree));
+        let tree = u32::try_from(self.tree.values().map(Vec::len).sum::<usize>()).unwrap();
+        let held = |kind| held(&self.table, self.pools, kind);
+        assert_eq!(self.pool.ledger().occupied(), held(Kind::Backup) + held(Kind::Prefetch) + tree);
     }
 
     /// The tree gives back what it got from an operation that is over.
     fn evict(&mut self) {
         let settled = |k: &Ordinal| self.pool.ledger().stage(*k) == Some(Stage::Settled);
-        if let Some(k) = self.tree.keys().copied().find(settled) {
-            self.pool.release_all(k).unwrap();
-            self.tree.remove(&k);
+        if let Some(k) = self.tree.keys().copied().find(settled)
+            && let Some(pages) = self.tree.remove(&k)
+        {
+            self.pool.release(&pages).unwrap();
         }
     }
 }

@@ -104,7 +104,7 @@ fn a_short_grant_is_enough_for_the_leading_subjects_of_a_batch() {
     let operation = table.issue_batch(Kind::Backup, &[part(7, 4), part(8, 3), part(9, 5)]).unwrap();
     let actions = hear(&mut table, operation, [NO_STAKE, 8, UNKNOWN, UNKNOWN]);
     assert_eq!(actions, [Action::Commit { operation, share: share(7, 2) }]);
-    assert_eq!(table.held_pages(Kind::Backup), 7);
+    assert_eq!(held(&table, Pools::USUAL, Kind::Backup), 7);
     let actions = hear(&mut table, operation, [NO_STAKE, 8, UNKNOWN, 1]);
     let end = [
         Action::Deliver { operation, share: share(7, 2) },
@@ -125,7 +125,7 @@ fn a_prefetch_below_its_minimum_ends() {
         let mut table = table(Pools::USUAL);
         let operation = table.issue_prefetch(8, 8 * PAGE, 4, 1).unwrap();
         assert_eq!(hear(&mut table, operation, votes), [Action::Cancel { operation, keep: 0 }]);
-        assert_eq!(table.held_pages(Kind::Prefetch), 8, "another rank's copy may be under way");
+        assert_eq!(held(&table, Pools::USUAL, Kind::Prefetch), 8, "another rank's copy may be under way");
         let returned = table.apply(finished(Kind::Prefetch, 1)).unwrap();
         assert_eq!(returned, [Action::Return { operation, from: 0 }, Action::Unlock { operation }]);
     }

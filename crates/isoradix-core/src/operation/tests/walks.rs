@@ -79,7 +79,7 @@ impl Walk {
             assert!(self.apply(finished(fifo, self.table.issued())));
         }
         assert_eq!(self.table.retired(), self.table.issued());
-        assert!(Kind::ALL.iter().all(|kind| self.table.held_pages(*kind) == 0));
+        assert!(Kind::ALL.iter().all(|kind| held(&self.table, self.pools, *kind) == 0));
     }
 }
 
