@@ -38,6 +38,8 @@ class ChainPlane(RemotePlane):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._parts: tuple[Rank, Board, VoteMachine] | None = None
+        self._frames: FrameChain | None = None
+        self._reducer: GlooReducer | None = None
         super().__init__(*args, **options)
 
     def _group_members(self) -> dict[str, range]:
@@ -65,21 +67,21 @@ class ChainPlane(RemotePlane):
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
         with self._guarded("enter"):
-            if self._parts is None:
+            if self._parts is None or self._frames is None:
                 raise ProtocolError(
                     "enter out of order: the plane is not started\nhint: call start first; a Driver does"
                 )
-            rank, _, _ = self._parts
+            rank, frames = self._parts[0], self._frames
             reduced = self._count() if self.place.stage == 0 else None
             if self.place.leads:
                 if rank.full_edge is not None:
-                    self._frames.reap(rank.delivered)
+                    frames.reap(rank.delivered)
                 frame = rank.lead(now_ms(), reduced, controls)
-                self._frames.send(frame)
+                frames.send(frame)
                 info = read_frame(frame)
             else:
-                frame = self._frames.receive(self.step + 1)
-                self._frames.send(frame)
+                frame = frames.receive(self.step + 1)
+                frames.send(frame)
                 if self.place.stage > 0:
                     self._catch_up(frame)
                 info = rank.follow(frame)
@@ -131,4 +133,8 @@ class ChainPlane(RemotePlane):
         counts.wait_seconds[operation] = counts.wait_seconds.get(operation, 0.0) + seconds
 
     def _finish(self) -> None:
-        self._frames.drain()
+        if self._frames is not None:
+            self._frames.drain()
+
+    def _end_threads(self) -> None:
+        self._frames = self._reducer = None

@@ -73,6 +73,7 @@ class VotingPlane(RemotePlane):
     def _end_threads(self) -> None:
         if self._votes is not None:
             self._votes.end()
+            self._votes = None
 
 
 class GlooPlane(VotingPlane):
@@ -124,3 +125,7 @@ class GlooPlane(VotingPlane):
         if self._frames is not None:
             self._frames.drain()
         super()._finish()
+
+    def _end_threads(self) -> None:
+        super()._end_threads()
+        self._frames = None

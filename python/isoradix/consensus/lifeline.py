@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from isoradix.consensus.rendezvous import Meeting, lost_at_start
+from isoradix.consensus.sockets import spare
 
 _LONGEST_MESSAGE: Final = 64 << 10
 _NOBODY: Final = "nobody in particular: no rank is silent, and none stands still alone"
@@ -240,6 +241,7 @@ def _connect(meeting: Meeting) -> list[Peer]:
     except (OSError, ValueError) as error:
         raise lost_at_start(f"lifelines could not be connected: {error}") from error
     for connection in connections.values():
+        spare(connection)
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return [Peer(member, meeting.rank_of(member), connections[member]) for member in sorted(connections)]

@@ -69,6 +69,7 @@ class RemotePlane:
             self._watch = Watch(self._waits, patience, meeting.rank_of)
             self._lifelines = Lifelines(meeting, self._beat, self._look, self._cut)
         except BaseException:
+            self._cut()
             self._close()
             raise
 
@@ -123,7 +124,7 @@ class RemotePlane:
             own = f"rank {self.place.rank} {too_long}"
             self._lifelines.declare(Verdict(verdict.ranks, f"{verdict.reason}; {own}"))
 
-    def _cut(self, verdict: Verdict) -> None:
+    def _cut(self, _: Verdict | None = None) -> None:
         """Ends whatever this rank waits for in a group."""
         for group in self._groups.values():
             group.cut()
@@ -200,12 +201,11 @@ class RemotePlane:
             blamed = (self.place.rank,) if ranks is None else ranks
             named = f"rank {self.place.rank} failed: {reason}"
             self._lifelines.declare(Verdict(blamed, named))
+        self._cut()
         self._close()
 
     def _close(self) -> None:
         self._closed = True
-        for group in self._groups.values():
-            group.cut()
         self._end_threads()
         if self._lifelines is not None:
             self._lifelines.close()
@@ -213,7 +213,7 @@ class RemotePlane:
         self._waits.close()
 
     def _end_threads(self) -> None:
-        """Ends the threads that use a group, whose sockets are cut."""
+        """Ends the threads that use a group, and lets go of it: its sockets close with it."""
 
     def __enter__(self) -> Self:
         return self

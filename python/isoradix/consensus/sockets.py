@@ -7,34 +7,41 @@ who waits.
 
 import os
 import socket
-import threading
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = Path("/dev/fd")
-_making = threading.Lock()
+_spared: set[tuple[int, int]] = set()
+
+
+def spare(connection: socket.socket) -> None:
+    """Never cuts this one: it was opened by us, maybe while another thread made a group."""
+    _spared.add((connection.fileno(), os.fstat(connection.fileno()).st_ino))
 
 
 class Sockets:
-    """Connections that were opened while a block ran, on one thread of this process at a time."""
+    """Connections that were opened while a block ran.
+
+    One rank a process: several that connect at once, in threads, would take each other's for their own.
+    """
 
     def __init__(self) -> None:
         self._opened: list[tuple[int, int]] = []
 
     @contextmanager
     def opened_here(self) -> Iterator[None]:
-        with _making:
-            before = set(_open_sockets())
-            try:
-                yield
-            finally:
-                self._opened = [found for found in _open_sockets() if found not in before]
+        before = set(_open_sockets())
+        try:
+            yield
+        finally:
+            self._opened = [found for found in _open_sockets() if found not in before]
 
     def cut(self) -> int:
         """Shuts down those that are still the same and connected; how many."""
-        return sum(_shut_down(descriptor, inode) for descriptor, inode in self._opened)
+        return sum(_shut_down(*opened) for opened in self._opened if opened not in _spared)
 
 
 def _open_sockets() -> list[tuple[int, int]]:
@@ -44,7 +51,7 @@ def _open_sockets() -> list[tuple[int, int]]:
         with suppress(OSError):
             descriptor = int(entry.name)
             status = os.fstat(descriptor)
-            if (status.st_mode & 0o170000) == 0o140000:
+            if stat.S_ISSOCK(status.st_mode):
                 found.append((descriptor, status.st_ino))
     return found
 
@@ -55,13 +62,15 @@ def _shut_down(descriptor: int, inode: int) -> bool:
         copy = os.dup(descriptor)
     except OSError:
         return False
-    if os.fstat(copy).st_ino != inode:
-        os.close(copy)
-        return False
-    with socket.socket(fileno=copy) as connection:
-        try:
+    try:
+        if os.fstat(copy).st_ino != inode:
+            return False
+        connection = socket.socket(fileno=os.dup(copy))
+        with connection:
             connection.getpeername()
             connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return False
+    except OSError:
+        return False  # a listener, or closed by its peer
+    finally:
+        os.close(copy)
     return True

@@ -4,6 +4,7 @@ It fills a ballot, has it reduced, checks and keeps what comes back. Nobody on t
 next frame.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,9 @@ from isoradix.consensus.plane import PlaneCounts
 from isoradix.consensus.reducers import Reducer
 from isoradix.consensus.waits import ALL, WaitBoard
 
+log = logging.getLogger("isoradix")
+
+_END_S: Final = 5.0
 _RUNNING_WORD: Final = 14
 """Of a ballot: 0 while some rank is paused."""
 
@@ -58,7 +62,9 @@ class VoteThread:
         """Ends it after the reducer was cut. A no-op the second time."""
         self._ending.set()
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(_END_S)
+            if self._thread.is_alive():
+                log.error("rank %d: the vote thread does not end: its sockets could not be cut", self._machine.rank)
 
     def _run(self) -> None:
         try:

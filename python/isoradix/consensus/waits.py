@@ -172,14 +172,18 @@ def read_waits(path: Path) -> RankWaits:
     if version != _VERSION or len(data) < _HEAD_BYTES + slots * _SLOT_BYTES:
         what = f"{str(path)!r} is a wait board of version {version} and {len(data)} bytes, limit version {_VERSION}"
         raise InvalidInputError(f"{what}\nhint: read it with the release that wrote it")
+    # What is equal in two readings was not being written in the first; a wait that is over by then was no long one.
+    again = path.read_bytes()
     now = time.monotonic_ns()
-    found = (_entry(data, _HEAD_BYTES + number * _SLOT_BYTES, now) for number in range(slots))
+    places = (_HEAD_BYTES + number * _SLOT_BYTES for number in range(slots))
+    same = (at for at in places if data[at : at + _SLOT_BYTES] == again[at : at + _SLOT_BYTES])
+    found = (_entry(data, at, now) for at in same)
     return RankWaits(pid, rank, member, epoch, _is_alive(pid), tuple(entry for entry in found if entry is not None))
 
 
 def _entry(data: bytes, at: int, now: int) -> WaitEntry | None:
     sequence, waiting, since, want, have, peer, operation, group = _SLOT.unpack_from(data, at)
-    if not waiting or sequence % 2:  # over, or being written this very moment
+    if not waiting or sequence % 2:
         return None
     name, group_name = (text.rstrip(b"\0").decode() for text in (operation, group))
     return WaitEntry(name, group_name, peer, want, have, (now - since) / 1e9)

@@ -1,0 +1,172 @@
+"""What ranks do in the tests of planes: functions of a module, so that a process can be told to run them."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from tests.consensus.ranks import Member
+
+from isoradix import Control, ProtocolError
+from isoradix.consensus import GlooPlane, PiggybackPlane, Topology, all_waits
+
+STEPS = 60
+SIZES = [0, 8, 9, 1000, 1, 1024]
+
+
+def steps(member: Member) -> tuple[list[int], int, int]:
+    """So many steps of inserts; digests at entry, and how many votes and frames there were."""
+    driver = member.driver
+    digests: list[int] = []
+    while not driver.stopped:
+        last = len(digests) == STEPS - 1
+        with driver.step([Control.stop()] if member.leads and last else ()):
+            digests.append(driver.digest)
+            member.insert(16 * len(digests))
+    driver.close()
+    return digests, driver.plane.counts.votes, driver.plane.counts.frames
+
+
+def relay(member: Member) -> list[int]:
+    """Frames ride on a message of the schedulers', here a file a step."""
+    driver, plane = member.driver, member.driver.plane
+    assert isinstance(plane, PiggybackPlane)
+    digests = []
+    for number in range(STEPS):
+        message = member.folder / f"message{number}"
+        if member.leads:
+            driver.enter([Control.stop()] if number == STEPS - 1 else ())
+            message.write_bytes(plane.take())
+        member.barrier.wait(10)
+        if not member.leads:
+            if number == 0:
+                with pytest.raises(ProtocolError, match="no frame of step 1 was delivered"):
+                    plane.enter()
+            plane.deliver(message.read_bytes())
+            driver.enter()
+        elif number == 0:
+            with pytest.raises(ProtocolError, match="take out of order"):
+                plane.take()
+        digests.append(driver.digest)
+        member.insert(16 * number)
+        driver.end()
+    return digests
+
+
+def many_controls(member: Member) -> list[int]:
+    sizes = []
+    for count in SIZES:
+        controls = [Control.mode(number, number * number) for number in range(count)]
+        seen = member.driver.enter(controls if member.leads else ())
+        assert [(control.key, control.value) for control in seen.controls] == [
+            (number, number * number) for number in range(count)
+        ]
+        sizes.append(len(seen.controls))
+        member.driver.end()
+    with member.driver.step([Control.stop()] if member.leads else ()):
+        pass
+    return sizes
+
+
+def held_back(member: Member) -> int:
+    """The last stage begins late; until then the leader waits, and the wait board says for whom."""
+    driver, plane = member.driver, member.driver.plane
+    assert isinstance(plane, GlooPlane)
+    if member.rank == 1:
+        time.sleep(0.8)
+        waits = [wait for board in all_waits(member.folder) if board.rank == 0 for wait in board.waits]
+        assert [(wait.operation, wait.peer) for wait in waits if wait.operation != "vote"] == [("send", 1)]
+    most = done = 0
+    while not driver.stopped:
+        done += 1
+        with driver.step([Control.stop()] if member.leads and done == 40 else ()):
+            most = max(most, plane.in_flight)
+    return most
+
+
+def fails(member: Member) -> None:
+    """Steps until the given rank fails, or parts, in the given step."""
+    rank, at, how = member.given
+    for number in range(10 * at):
+        with member.driver.step():
+            member.insert(16 * number)
+            if (member.rank, number) == (rank, at):
+                if how == "raises":
+                    raise ZeroDivisionError("this rank's own matter")
+                member.insert(100_000)  # one decision that nobody else takes
+
+
+def parts_unseen(member: Member) -> None:
+    """Rank 2 parts in its last step before it stands still: no frame compares it, the vote does."""
+    driver = member.driver
+    for number in range(3):
+        with driver.step():
+            member.insert(16 * number)
+    driver.enter()
+    if member.rank == 2:
+        member.insert(100_000)
+    driver.end()
+    # Entered with unequal digests, and then nobody steps any more.
+    if member.leads:
+        driver.enter()
+        driver.end()
+    time.sleep(2)
+    driver.enter()
+
+
+def stands_still(member: Member) -> None:
+    for number in range(1000):
+        with member.driver.step():
+            member.insert(16 * number)
+        if (member.rank, number) == (member.given[0], 20):
+            time.sleep(6)
+
+
+def pauses(member: Member) -> str:
+    for number in range(40):
+        with member.driver.step([Control.stop()] if member.leads and number == 39 else ()):
+            member.insert(16 * number)
+        if (member.rank, number) == (1, 20):
+            member.driver.board.pause()
+            time.sleep(2.5)
+            member.driver.board.pause(False)
+    return "done"
+
+
+def out_of_order(member: Member) -> None:
+    driver, plane = member.driver, member.driver.plane
+    with pytest.raises(ProtocolError, match="has been started"):
+        plane.start(driver.rank, driver.board, driver.votes)
+    with driver.step([Control.stop()] if member.leads else ()):
+        pass
+    with pytest.raises(ProtocolError, match="stop frame was the last"):
+        driver.enter()
+    driver.close()
+    driver.close()
+    with pytest.raises(ProtocolError, match="the plane is closed"):
+        plane.enter()
+    with pytest.raises(ProtocolError, match="the plane is closed"):
+        plane.gather(b"")
+
+
+def stays_behind(member: Member) -> list[str]:
+    """What is left of a rank when it is closed."""
+    steps(member)
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("isoradix")]
+
+
+def gathers(member: Member) -> list[bytes]:
+    own = bytes([member.rank]) * (member.rank * 1000)
+    found = member.driver.plane.gather(own)
+    with member.driver.step([Control.stop()] if member.leads else ()):
+        pass
+    return found
+
+
+class Late(GlooPlane):
+    """Rank 2 does not come."""
+
+    def __init__(self, topology: Topology, rank: int, *args: Any, **options: Any) -> None:
+        if rank == 2:
+            raise KeyError("not today")
+        super().__init__(topology, rank, *args, **options)

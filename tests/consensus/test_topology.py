@@ -1,0 +1,79 @@
+"""Places and routes, by table."""
+
+import pytest
+
+from isoradix import InvalidInputError
+from isoradix.consensus import Topology
+
+# topology, rank, (domain, member, stage, cp, tp)
+PLACES = [
+    (Topology(), 0, (0, 0, 0, 0, 0)),
+    (Topology(tp=2, pp=2), 3, (0, 3, 1, 0, 1)),
+    (Topology(tp=2, dp=2), 2, (1, 0, 0, 0, 0)),
+    (Topology(tp=2, pp=2, dp=2), 1, (0, 1, 0, 0, 1)),
+    (Topology(tp=2, pp=2, dp=2), 3, (1, 1, 0, 0, 1)),
+    (Topology(tp=2, pp=2, dp=2), 4, (0, 2, 1, 0, 0)),
+    (Topology(tp=2, pp=2, dp=2), 7, (1, 3, 1, 0, 1)),
+    (Topology(tp=2, pp=1, cp=2), 2, (0, 2, 0, 1, 0)),
+    (Topology(tp=2, pp=2, cp=2, dp=3), 22, (2, 6, 1, 1, 0)),
+]
+
+# topology, member, source, receivers
+ROUTES = [
+    (Topology(), 0, None, ()),
+    (Topology(tp=4), 0, None, (1, 2, 3)),
+    (Topology(tp=4), 3, 0, ()),
+    (Topology(pp=4), 0, None, (1,)),
+    (Topology(pp=4), 2, 1, (3,)),
+    (Topology(pp=4), 3, 2, ()),
+    (Topology(tp=2, pp=2), 0, None, (1, 2)),
+    (Topology(tp=2, pp=2), 1, 0, (3,)),
+    (Topology(tp=2, pp=2), 2, 0, ()),
+    (Topology(tp=2, pp=2), 3, 1, ()),
+    (Topology(tp=2, cp=2, pp=2), 0, None, (1, 2, 3, 4)),
+    (Topology(tp=2, cp=2, pp=2), 3, 0, (7,)),
+]
+
+
+@pytest.mark.parametrize(("topology", "rank", "expected"), PLACES)
+def test_places(topology: Topology, rank: int, expected: tuple[int, ...]) -> None:
+    place = topology.place(rank)
+    assert (place.domain, place.member, place.stage, place.cp, place.tp) == expected
+    assert place.leads == (place.member == 0)
+    assert topology.rank_of(place.domain, place.member) == rank
+
+
+@pytest.mark.parametrize(("topology", "member", "source", "receivers"), ROUTES)
+def test_routes(topology: Topology, member: int, source: int | None, receivers: tuple[int, ...]) -> None:
+    assert (topology.source(member), topology.receivers(member)) == (source, receivers)
+
+
+@pytest.mark.parametrize(
+    "topology", [Topology(t, p, c, d) for t in (1, 2, 3) for p in (1, 2, 4) for c in (1, 2) for d in (1, 2)]
+)
+def test_every_member_hears_every_frame_once(topology: Topology) -> None:
+    heard = {receiver: member for member in range(topology.members) for receiver in topology.receivers(member)}
+    assert heard == {member: topology.source(member) for member in range(1, topology.members)}
+    assert sum(len(topology.receivers(member)) for member in range(topology.members)) == topology.members - 1
+    places = [topology.place(rank) for rank in range(topology.ranks)]
+    assert {(place.domain, place.member) for place in places} == {
+        (domain, member) for domain in range(topology.dp) for member in range(topology.members)
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tp": 0}, "tp is 0, limit 1"),
+        ({"pp": -1}, "pp is -1, limit 1"),
+        ({"tp": 64, "pp": 65}, "4160 ranks, limit 4096"),
+    ],
+)
+def test_what_is_no_deployment_is_refused(given: dict[str, int], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        Topology(**given)
+
+
+def test_a_rank_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="rank is 4, limits 0 to 3"):
+        Topology(tp=2, pp=2).place(4)

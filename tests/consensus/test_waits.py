@@ -1,0 +1,89 @@
+"""The wait board, as another process reads it."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from isoradix import InvalidInputError
+from isoradix.consensus import all_waits, read_waits
+from isoradix.consensus.waits import WaitBoard, WaitEntry
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> WaitBoard:
+    return WaitBoard(tmp_path, rank=5, member=1, epoch=9)
+
+
+def test_a_wait_is_seen_from_outside_while_it_lasts(board: WaitBoard) -> None:
+    assert read_waits(board.path).waits == ()
+    board.begin("frame", 3, 8, 7)
+    with board.waiting("vote", -1, 2, 1):
+        time.sleep(0.02)
+        seen = read_waits(board.path)
+        assert (seen.pid, seen.rank, seen.member, seen.epoch, seen.alive) == (os.getpid(), 5, 1, 9, True)
+        shown = [(wait.operation, wait.group, wait.peer, wait.want, wait.have) for wait in seen.waits]
+        assert shown == [("frame", "frames", 3, 8, 7), ("vote", "votes", -1, 2, 1)]
+        assert 0.02 <= seen.waits[1].age_s <= seen.waits[0].age_s < 60
+        assert [entry.operation for entry, _ in board.going_on()] == ["frame", "vote"]
+    assert [wait.operation for wait in read_waits(board.path).waits] == ["frame"]
+    assert board.end("frame") >= 0.02
+    assert read_waits(board.path).waits == ()
+
+
+def test_a_board_goes_with_its_rank_and_stays_if_that_was_killed(tmp_path: Path) -> None:
+    board = WaitBoard(tmp_path, 0, 0, 0)
+    assert [seen.rank for seen in all_waits(tmp_path)] == [0]
+    board.close()
+    board.close()
+    assert all_waits(tmp_path) == []
+    script = (
+        "import os, sys; from pathlib import Path; from isoradix.consensus.waits import WaitBoard;"
+        "WaitBoard(Path(sys.argv[1]), 3, 1, 0).begin('frame', 0, 5, 4); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    (seen,) = all_waits(tmp_path)
+    assert (seen.rank, seen.alive) == (3, False)
+    wait = seen.waits[0]
+    assert wait == WaitEntry("frame", "frames", 0, 5, 4, wait.age_s)
+
+
+def test_a_reader_never_sees_half_a_wait(tmp_path: Path) -> None:
+    """Another process reads while this one writes as fast as it can: want is have + 1, always."""
+    script = (
+        "import sys, time; from pathlib import Path; from isoradix.consensus import read_waits\n"
+        "path, until, seen = Path(sys.argv[1]), time.monotonic() + 1.0, 0\n"
+        "print('ready', flush=True)\n"
+        "while time.monotonic() < until:\n"
+        "    for wait in read_waits(path).waits:\n"
+        "        assert wait.want == wait.have + 1, wait\n"
+        "        seen += 1\n"
+        "print(seen)"
+    )
+    board = WaitBoard(tmp_path, 0, 0, 0)
+    with subprocess.Popen([sys.executable, "-c", script, str(board.path)], stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "ready\n"
+        step = 0
+        while reader.poll() is None:
+            step += 1
+            board.begin("frame", 0, step + 1, step)
+            board.end("frame")
+        assert reader.returncode == 0
+        assert int(reader.stdout.read()) > 0
+
+
+def test_what_is_no_board_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "1-rank0.waits"
+    path.write_bytes(b"something else")
+    with pytest.raises(InvalidInputError, match="is no wait board"):
+        read_waits(path)
+    path.write_bytes(b"IRXW\x07\x00" + bytes(200))
+    with pytest.raises(InvalidInputError, match="version 7"):
+        read_waits(path)
+    assert all_waits(tmp_path) == []
+    with pytest.raises(InvalidInputError, match="cannot be written"):
+        WaitBoard(path, 0, 0, 0)
