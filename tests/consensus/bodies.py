@@ -96,24 +96,6 @@ def fails(member: Member) -> None:
                 member.insert(100_000)  # one decision that nobody else takes
 
 
-def parts_unseen(member: Member) -> None:
-    """Rank 2 parts in its last step before it stands still: no frame compares it, the vote does."""
-    driver = member.driver
-    for number in range(3):
-        with driver.step():
-            member.insert(16 * number)
-    driver.enter()
-    if member.rank == 2:
-        member.insert(100_000)
-    driver.end()
-    # Entered with unequal digests, and then nobody steps any more.
-    if member.leads:
-        driver.enter()
-        driver.end()
-    time.sleep(2)
-    driver.enter()
-
-
 def stands_still(member: Member) -> None:
     for number in range(1000):
         with member.driver.step():

@@ -16,7 +16,6 @@ from tests.consensus.bodies import (
     held_back,
     many_controls,
     out_of_order,
-    parts_unseen,
     pauses,
     relay,
     stands_still,
@@ -83,13 +82,6 @@ def test_a_rank_that_parts_is_found_and_everybody_ends(plane: type, rank: int, t
     assert found, answers
     if rank:
         assert all(rank in answer.ranks for answer in answers), answers
-
-
-def test_a_frame_finds_what_no_vote_has_seen(tmp_path: Path) -> None:
-    answers = run(GlooPlane, SQUARE, parts_unseen, tmp_path)
-    assert isinstance(answers[2], DivergenceError), answers
-    assert answers[2].kind == "leader"
-    assert all(isinstance(answers[rank], PlaneLost) and answers[rank].ranks for rank in (0, 1, 3)), answers
 
 
 @pytest.mark.parametrize("rank", [0, 1, 3])

@@ -18,6 +18,7 @@ from isoradix.consensus.watch import Watch
 PATIENCE: Final = Patience(5_000, 300_000)
 _VERDICT_S: Final = 3.0
 """How long a rank whose connection broke waits to hear why."""
+_LINGER_S: Final = 1.0
 _GOODBYE_S: Final = 10.0
 
 
@@ -53,7 +54,7 @@ class RemotePlane:
         self.place: Place = topology.place(rank)
         self.epoch = epoch
         self.counts = PlaneCounts()
-        self.step = -1
+        self.step = 0
         self._closed = False
         self._failure: Exception | None = None
         self._waits = WaitBoard(wait_board, rank, self.place.member, epoch)
@@ -93,7 +94,12 @@ class RemotePlane:
             options: `epoch` and `wait_board`, as above.
         """
         store, address = open_store(store_address, hosts_store, patience)
-        return cls(topology, rank, store, patience=patience, address=address, **options)
+        try:
+            return cls(topology, rank, store, patience=patience, address=address, **options)
+        except PlaneLost:
+            if hosts_store:  # the others are about to find the same, in this store
+                time.sleep(_LINGER_S)
+            raise
 
     def _group_members(self) -> dict[str, range]:
         """The groups to be made, in order: all members that are in them."""
