@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, Reduced, VoteMachine, read_frame
 from isoradix.consensus.frames import FrameChain
 from isoradix.consensus.reducers import GlooReducer, NcclReducer
 from isoradix.consensus.remote import RemotePlane, not_started, now_ms
 from isoradix.consensus.votes import VoteThread
+
+
+_APPLIED_STEP: Final = slice(64 + 8 * 12, 64 + 8 * 13)
+"""Bytes of a frame, in its vector: the step that every rank had applied."""
 
 
 class VotingPlane(RemotePlane):
@@ -53,16 +57,18 @@ class VotingPlane(RemotePlane):
         rank, votes = self._started()
         newest, completed_ns = votes.newest, votes.completed_ns
         frame = rank.lead(now_ms(), newest, controls)
-        self._count(newest, completed_ns)
+        self.counts.frames += 1
+        if newest is not None and newest.vote != self.counts.newest_framed:
+            self._count(newest, completed_ns, frame)
         return frame
 
-    def _count(self, newest: Reduced | None, completed_ns: int) -> None:
+    def _count(self, newest: Reduced, completed_ns: int, frame: bytes) -> None:
         counts = self.counts
-        counts.frames += 1
-        if newest is not None and newest.vote != counts.newest_framed:
-            counts.newest_framed = newest.vote
-            counts.votes_framed += 1
-            counts.vote_age_ms += (time.monotonic_ns() - completed_ns) / 1e6
+        counts.newest_framed = newest.vote
+        counts.votes_framed += 1
+        counts.vote_age_ms += (time.monotonic_ns() - completed_ns) / 1e6
+        applied = int.from_bytes(frame[_APPLIED_STEP], "little", signed=True)
+        counts.vote_age_steps += self.step + 1 - applied if applied >= 0 else 0
 
     def _finish(self) -> None:
         if self._votes is not None:

@@ -33,6 +33,8 @@ class PlaneCounts:
     votes_framed: int = 0
     newest_framed: int = -1
     """Ordinal of the vote framed last, on the leader."""
+    vote_age_steps: int = 0
+    """Steps from the last one that every rank had applied, as a framed vote says, to its frame, summed."""
     vote_age_ms: float = 0.0
     """Milliseconds from the completion of a vote to the frame that carried it, summed over frames that carried one."""
     waits: dict[str, int] = field(default_factory=dict)
