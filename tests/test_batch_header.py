@@ -36,7 +36,10 @@ def test_equal_batches_of_two_ranks_pass() -> None:
 @pytest.mark.parametrize(
     ("received", "words"),
     [
-        (make(requests=[*REQUESTS[:2], ("7", 64, 1)]), "request 2 has 9223372036854775808 cached and 1 new tokens on rank 1"),
+        (
+            make(requests=[*REQUESTS[:2], ("7", 64, 1)]),
+            "request 2 has 9223372036854775808 cached and 1 new tokens on rank 1",
+        ),
         (make(requests=[*REQUESTS[:2], (7, 2**63, 1)]), "request 2 is another one on rank 1 (id hash 0x"),
         (make(requests=REQUESTS[:2]), "number of requests is 3 on rank 1, 2 in what rank 0 sent"),
         (make(chunk=None), "chunk is 4096 on rank 1, not set in what rank 0 sent"),

@@ -10,7 +10,6 @@ from isoradix.consensus.reducers import GlooReducer, NcclReducer
 from isoradix.consensus.remote import RemotePlane, not_started, now_ms
 from isoradix.consensus.votes import VoteThread
 
-
 _APPLIED_STEP: Final = slice(64 + 8 * 12, 64 + 8 * 13)
 """Bytes of a frame, in its vector: the step that every rank had applied."""
 
