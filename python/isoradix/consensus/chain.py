@@ -77,11 +77,11 @@ class ChainPlane(RemotePlane):
                 if rank.full_edge is not None:
                     frames.reap(rank.delivered)
                 frame = rank.lead(now_ms(), reduced, controls)
-                frames.send(frame)
+                frames.send(self.step + 1, frame)
                 info = read_frame(frame)
             else:
                 frame = frames.receive(self.step + 1)
-                frames.send(frame)
+                frames.send(self.step + 1, frame)
                 if self.place.stage > 0:
                     self._catch_up(frame)
                 info = rank.follow(frame)

@@ -2,13 +2,14 @@
 
 A frame travels in an envelope of fixed size, so that the receiver can ask for it before it knows the frame: eight bytes
 of length, then as much of the frame as fits; a longer one (many decisions in one step) is followed by its rest. An
-`isend` of gloo completes when its peer receives, and cannot be asked whether it has: the sends of a frame are waited
-for when its buffer is needed again, `depth + 1` frames later. If that wait blocks, it is the backpressure that bounds
-the frames in flight.
+`isend` of gloo completes when its peer receives, and cannot be asked whether it has. So a frame counts as in flight
+until a vote says that every rank has applied it; where none says so in time, `depth + 1` frames later, its sends are
+waited for. If that wait blocks, it is the backpressure that bounds the frames in flight.
 """
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,19 @@ _CONTROL_BYTES: Final = 16
 _CONTROLS_INSIDE: Final = 8
 _CONTROLS_MAX: Final = 1024
 _TAG: Final = 0
+
+
+Reaped = Callable[[int], None]
+Envelope = tuple[torch.Tensor, Any]
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A frame in flight: its sends, by edge."""
+
+    step: int
+    envelope: Envelope
+    works: list[list[Any]]
 
 
 class FrameChain:
@@ -58,10 +72,9 @@ class FrameChain:
         self._room = _HEAD_BYTES + vote_bytes + _CONTROL_BYTES * _CONTROLS_INSIDE
         self._incoming = self._envelope()
         self._free = deque(self._envelope() for _ in range(depth + 1)) if receivers else deque()
-        self._in_flight: deque[tuple[tuple[Any, Any], list[list[Any]]]] = deque()
-        self.sent = self.received = 0
+        self._in_flight: deque[_Sent] = deque()
 
-    def _envelope(self) -> tuple[torch.Tensor, memoryview]:
+    def _envelope(self) -> Envelope:
         tensor = torch.zeros(_LENGTH_BYTES + self._room, dtype=torch.uint8)
         return tensor, memoryview(tensor.numpy().data)
 
@@ -70,8 +83,9 @@ class FrameChain:
         """Frames whose sends have not been waited for."""
         return len(self._in_flight)
 
-    def send(self, frame: bytes, reaped: Callable[[int], None] | None = None) -> None:
-        """Sends a frame to every receiver; where all envelopes are on their way, waits for the oldest to arrive.
+    def send(self, step: int, frame: bytes, reaped: Reaped | None = None) -> None:
+        """Sends the frame of a step to every receiver; where all envelopes are on their way, waits for the oldest to
+        arrive.
 
         `reaped` hears of each edge over which a frame has arrived.
         """
@@ -89,23 +103,30 @@ class FrameChain:
             rest = torch.from_numpy(np.frombuffer(frame, dtype=np.uint8)[inside:].copy())
             for target, sends in zip(self._targets, works, strict=True):
                 sends.append(self._gloo.send([rest], target, _TAG))
-        self._in_flight.append((envelope, works))
-        self.sent += 1
+        self._in_flight.append(_Sent(step, envelope, works))
 
-    def reap(self, reaped: Callable[[int], None] | None = None) -> None:
+    def arrived(self, step: int, reaped: Reaped | None = None) -> None:
+        """Every rank has applied the frame of `step`, a vote says: it has arrived, and so have those before it."""
+        while self._in_flight and self._in_flight[0].step <= step:
+            self._let_go(reaped)
+
+    def reap(self, reaped: Reaped | None = None) -> None:
         """Waits until the oldest frame in flight has arrived on every edge."""
-        envelope, works = self._in_flight[0]
-        self._waits.begin("send", self._receivers[0], self.sent - len(self._in_flight) + 1, self.sent)
+        sent = self._in_flight[0]
+        self._waits.begin("send", self._receivers[0], sent.step, self._in_flight[-1].step)
         try:
-            for edge, sends in enumerate(works):
+            for sends in sent.works:
                 for work in sends:
                     work.wait(FOREVER)
-                if reaped is not None:
-                    reaped(edge)
         finally:
             self._note("send", self._waits.end("send"))
-        self._in_flight.popleft()
-        self._free.append(envelope)
+        self._let_go(reaped)
+
+    def _let_go(self, reaped: Reaped | None) -> None:
+        self._free.append(self._in_flight.popleft().envelope)
+        if reaped is not None:
+            for edge in range(len(self._receivers)):
+                reaped(edge)
 
     def receive(self, step: int) -> bytes:
         """Waits for the next frame, which is that of `step`."""
@@ -125,7 +146,6 @@ class FrameChain:
                 frame += rest.numpy().tobytes()
         finally:
             self._note("frame", self._waits.end("frame"))
-        self.received += 1
         return frame
 
     def _receive(self, tensor: torch.Tensor) -> None:

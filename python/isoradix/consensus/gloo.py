@@ -109,18 +109,20 @@ class GlooPlane(VotingPlane):
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
         with self._guarded("enter"):
-            rank, _ = self._started()
-            frames = self._frames
+            rank, votes = self._started()
+            frames, step = self._frames, self.step + 1
             assert frames is not None
             if self.place.leads:
+                frames.arrived(votes.applied_step, rank.delivered)
                 if rank.full_edge is not None:
                     frames.reap(rank.delivered)
                 frame = self._lead(controls)
-                frames.send(frame)
+                frames.send(step, frame)
                 info = read_frame(frame)
             else:
-                frame = frames.receive(self.step + 1)
-                frames.send(frame)  # before it is looked at: the ranks behind are owed it whatever this one finds
+                frames.arrived(votes.applied_step)
+                frame = frames.receive(step)
+                frames.send(step, frame)  # before it is looked at: the ranks behind are owed it whatever this one finds
                 info = rank.follow(frame)
                 self.counts.frames += 1
             self.step = info.step
