@@ -64,10 +64,13 @@ from isoradix._isoradix import (
     __version__,
     agree,
     blame,
+    copy_rows,
+    pages_within,
     read_frame,
 )
 from isoradix._typing import (
     BytesLike,
+    BytesRows,
     EvictionKey,
     HostLockReceipt,
     IntSequence,
@@ -90,6 +93,7 @@ __all__ = [
     "BlockStored",
     "Board",
     "BytesLike",
+    "BytesRows",
     "Cancel",
     "ConcurrentUseError",
     "Control",
@@ -151,5 +155,7 @@ __all__ = [
     "__version__",
     "agree",
     "blame",
+    "copy_rows",
+    "pages_within",
     "read_frame",
 ]

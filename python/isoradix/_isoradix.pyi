@@ -1,6 +1,6 @@
 """Types of the compiled module. Everything here is re-exported by `isoradix`."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, NoReturn, TypeAlias, final
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from isoradix._typing import (
     BytesLike,
+    BytesRows,
     EvictionKey,
     HostLockReceipt,
     IntSequence,
@@ -1132,6 +1133,18 @@ class BatchHeader:
         """Tokens that the forward pass computes, of all requests."""
     def __len__(self) -> int:
         """Its requests."""
+
+# bytes
+def pages_within(bytes: int, bytes_per_token: int, page_size: int) -> int:
+    """Host pages that a budget of bytes holds; the last one is taken whole."""
+
+def copy_rows(
+    destinations: Sequence[BytesRows],
+    sources: Sequence[BytesRows],
+    destination_rows: IntSequence,
+    source_rows: IntSequence,
+) -> int:
+    """Copies rows of each source to rows of the destination at the same place; gives how many runs that took."""
 
 class IsoradixError(Exception):
     """Base class of every error this package raises on purpose."""

@@ -32,6 +32,8 @@ IntSequence: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | Support
 Words: TypeAlias = "npt.NDArray[np.int64] | SupportsNumpy | array[int] | memoryview"
 # a frame, a start record, a digest ring
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]"
+# rows of bytes: a buffer of uint8 with shape [rows, bytes of a row]
+BytesRows: TypeAlias = "npt.NDArray[np.uint8] | memoryview"
 # (extra key, salt); None is the default namespace
 NamespaceLike: TypeAlias = tuple[str | None, str | None] | None
 ResumePoint: TypeAlias = "MatchResult | InsertResult | TieredMatchResult | tuple[NodeHandle, int]"

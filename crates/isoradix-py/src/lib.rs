@@ -9,6 +9,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod arrays;
+mod budget;
 mod bytes;
 mod cache;
 mod errors;
@@ -26,8 +27,10 @@ mod policy;
 mod pool;
 mod ranks;
 mod results;
+mod rows;
 mod scalars;
 mod shared;
+mod stream;
 mod tiered;
 mod walk;
 
@@ -51,6 +54,8 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cache::register(module)?;
     tiered::register(module)?;
     ranks::register(module)?;
+    budget::register(module)?;
+    rows::register(module)?;
     // The package says what is public.
     module.delattr("__all__")
 }

@@ -1,1 +1,26 @@
-"""What moves KV between the tiers."""
+"""What moves KV between the tiers. The engines need torch, which is imported with the first of them."""
+
+from typing import TYPE_CHECKING
+
+from isoradix.copies.engine import Copy, CopyEngine
+
+if TYPE_CHECKING:
+    from isoradix.kv import DevicePool, HostPool
+
+__all__ = ["Copy", "CopyEngine", "engine_for"]
+
+
+def engine_for(device: "DevicePool", host: "HostPool") -> CopyEngine:
+    """The engine for where the device pool's buffers are: threads on the CPU, streams on CUDA.
+
+    Raises:
+        InvalidInputError: the pools do not fit each other, or there is no engine for that device.
+    """
+    # the contract above is wanted without torch as well
+    if device.device.type == "cuda":
+        from isoradix.copies.cuda import CudaCopyEngine
+
+        return CudaCopyEngine(device, host)
+    from isoradix.copies.cpu import CpuCopyEngine
+
+    return CpuCopyEngine(device, host)

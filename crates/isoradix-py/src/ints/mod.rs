@@ -40,6 +40,19 @@ const NARROW: &str = "int32, uint32 and int64";
 pub(crate) const KEY: Role = Role { name: "key", item: "token", max: TOKEN_LIMIT - 1, accepted: NARROW, hint: None };
 /// Device slots.
 pub(crate) const SLOTS: Role = Role { name: "slots", item: "slot", max: SLOT_LIMIT - 1, accepted: NARROW, hint: None };
+/// Rows that are copied to.
+pub(crate) const DESTINATION_ROWS: Role =
+    Role { name: "destination_rows", item: "row", max: i64::MAX as u64, accepted: NARROW, hint: None };
+/// Rows that are copied from.
+pub(crate) const SOURCE_ROWS: Role =
+    Role { name: "source_rows", item: "row", max: i64::MAX as u64, accepted: NARROW, hint: None };
+
+impl Role {
+    /// The argument, for a message of the caller's own.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+}
 
 /// Keeps what a borrowed sequence needs to stay readable: nothing, a buffer view, a temporary array or a copy.
 ///

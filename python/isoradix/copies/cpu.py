@@ -1,0 +1,137 @@
+"""Copies between two pools in this machine's memory, by threads."""
+
+import threading
+import weakref
+from queue import SimpleQueue
+
+from isoradix import Board, Start
+from isoradix.copies.operations import OpenCopy, Operations
+from isoradix.copies.rows import RowCopier
+from isoradix.copies.transfer import Transfer, check_pools, transfer
+from isoradix.kv import DevicePool, HostPool
+
+
+class ThreadCopy(OpenCopy):
+    """A copy that a thread makes, and others wait for."""
+
+    def __init__(self, operation: int, kind: str, layers: int) -> None:
+        super().__init__(operation, kind, layers)
+        self._changed = threading.Condition()
+        self._there = [False] * layers
+
+    def wait_layer(self, layer: int) -> None:
+        """Blocks until this layer is there: see `Copy`."""
+        self.check(layer)
+        with self._changed:
+            while not self._there[layer]:
+                self.check(layer)
+                self._changed.wait()
+
+    def arrived(self, layer: int) -> None:
+        """A layer is there."""
+        with self._changed:
+            self._there[layer] = True
+            self._changed.notify_all()
+
+    def stopped(self) -> None:
+        """The rest will never be there."""
+        with self._changed:
+            self._changed.notify_all()
+
+
+class CpuCopyEngine:
+    """A thread for backups and one for load-backs: see `CopyEngine`.
+
+    A thread needs the GIL twice a layer, for microseconds. A cancelled copy stops at the next layer. An engine that is
+    not closed is closed when it is collected, or when the interpreter ends.
+
+    Args:
+        device: a pool on the CPU.
+        host: a pool of the same shape.
+
+    Raises:
+        InvalidInputError: the pools do not fit each other, or the device is not the CPU.
+        ProtocolError: a pool is closed.
+    """
+
+    def __init__(self, device: DevicePool, host: HostPool) -> None:
+        check_pools(device, host, "cpu")
+        self._device, self._host = device, host
+        self._operations = Operations()
+        self._copier = RowCopier(device, host)
+        self._queues = {kind: _Queue(kind, self._copier, self._operations) for kind in ("backup", "load_back")}
+        self._finalizer = weakref.finalize(self, _close, self._operations, list(self._queues.values()), self._copier)
+
+    def attach(self, board: Board) -> None:
+        """The board to report to: see `CopyEngine`."""
+        self._operations.attach(board)
+
+    def start(self, effect: Start) -> ThreadCopy:
+        """Begins a copy: see `CopyEngine`."""
+        asked = transfer(effect, self._device, self._host)
+        copy = ThreadCopy(asked.operation, asked.kind, self._device.shape.layers)
+        self._operations.start(copy)
+        self._queues[asked.kind].put(copy, asked)
+        return copy
+
+    def cancel(self, operation: int) -> None:
+        """Gives up a copy: see `CopyEngine`."""
+        self._operations.cancel(operation)
+
+    def poll(self) -> None:
+        """The threads report by themselves; raises what they were refused."""
+        self._operations.raise_fault()
+
+    def close(self) -> None:
+        """Ends both threads after all that was started. A no-op the second time."""
+        self._finalizer()
+
+
+class _Queue:
+    """One thread, that makes copies in the order in which they were put. It knows nothing of the engine, which can be
+    collected."""
+
+    def __init__(self, kind: str, copier: RowCopier, operations: Operations) -> None:
+        self._copier, self._operations = copier, operations
+        self._jobs: SimpleQueue[tuple[ThreadCopy, Transfer] | None] = SimpleQueue()
+        # a daemon: the finalizer of the engine ends it in time, even of an engine that nobody closes
+        self._thread = threading.Thread(target=self._work, name=f"isoradix-{kind}", daemon=True)
+        self._thread.start()
+
+    def put(self, copy: ThreadCopy, asked: Transfer) -> None:
+        self._jobs.put((copy, asked))
+
+    def end(self) -> None:
+        """After all that was put."""
+        self._jobs.put(None)
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            copy, asked = job
+            if self._operations.begin(copy):
+                self._operations.end(copy, self._make(copy, asked))
+            del job, copy, asked  # the thread holds nothing of the last copy while it waits for the next
+
+    def _make(self, copy: ThreadCopy, asked: Transfer) -> Exception | None:
+        """Copies layer by layer; why not all of them are there."""
+        try:
+            for layer in range(copy.layers):
+                if copy.cancelled:
+                    break
+                self._copier.copy(asked, layer)
+                copy.arrived(layer)
+        except Exception as error:
+            return error
+        return None
+
+
+def _close(operations: Operations, queues: list[_Queue], copier: RowCopier) -> None:
+    operations.close()
+    for queue in queues:
+        queue.end()
+    for queue in queues:
+        queue.join()
+    copier.release()

@@ -1,0 +1,208 @@
+"""Pools, an engine of each kind, and a stand-in for the board that refuses what the real one would."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from isoradix import Board, ProtocolError, Start, copy_rows
+from isoradix.copies import Copy, CopyEngine, cuda, rows
+from isoradix.copies.cpu import CpuCopyEngine
+from isoradix.copies.seeded import SeededCopyEngine
+from isoradix.kv import DevicePool, HostPool, KVShape, Layout, MHAShape, MLAShape
+
+SHAPES: Final[dict[str, KVShape]] = {
+    "mha": MHAShape(layers=3, heads=2, head_dim=4, dtype=torch.bfloat16),
+    "mla": MLAShape(layers=2, width=9, dtype=torch.float32),
+    "bytes": MLAShape(layers=2, width=7, dtype=torch.uint8),
+}
+PAGES: Final = 24
+PATIENCE_S: Final = 30
+
+
+class Reports:
+    """What a board is told: of each operation one end."""
+
+    def __init__(self, window: int = 64) -> None:
+        self.window = window
+        self.ended_as: dict[int, bool] = {}
+        self.finished: list[int] = []
+
+    def ended(self, operation: int, succeeded: bool) -> None:
+        self._once(operation)
+        self.ended_as[operation] = succeeded
+
+    def finish(self, operation: int) -> None:
+        self._once(operation)
+        self.finished.append(operation)
+
+    def has(self, operation: int) -> bool:
+        return operation in self.ended_as or operation in self.finished
+
+    def _once(self, operation: int) -> None:
+        if self.has(operation):
+            raise ProtocolError(f"operation {operation} has finished")
+
+
+def effect(operation: int, kind: str, slots: Sequence[int], pages: Sequence[int]) -> Start:
+    """What a rank would give: `Start` is made by ranks alone."""
+    fields = {"slots": np.array(slots, np.int64), "pages": np.array(pages, np.int32)}
+    return cast(Start, SimpleNamespace(operation=operation, kind=kind, **fields))
+
+
+class Rig:
+    """One rank's bytes: pools of PAGES pages each, and an engine."""
+
+    def __init__(self, kind: str, shape: str = "mha", page_size: int = 16, layout: Layout = "layer_first") -> None:
+        self.kind = kind
+        self.on_cuda = kind.startswith("cuda")
+        self.shape = SHAPES[shape]
+        self.page_size = page_size
+        self.device = DevicePool(self.shape, PAGES * page_size, device="cuda" if self.on_cuda else "cpu")
+        self.host = HostPool(self.shape, PAGES, page_size, layout, pinned=self.on_cuda)
+        self.engine = make_engine(kind, self.device, self.host)
+        self.reports = Reports()
+        self.engine.attach(cast(Board, self.reports))
+        self.started: list[int] = []
+        self.fill()
+
+    def fill(self) -> None:
+        """Neighbours on the device differ, layers and parts too; host is poisoned."""
+        for layer in range(self.shape.layers):
+            for index, part in enumerate(self.shape.parts):
+                buffer = self.device.buffer(layer, part)
+                values = (torch.arange(buffer.numel()) * 7 + 50 * layer + 25 * index) % 251
+                buffer.copy_(values.reshape(buffer.shape).to(buffer.dtype))
+        self.host.poison(list(range(PAGES)))
+
+    # what the tests ask for
+
+    def start(self, operation: int, kind: str, slots: Sequence[int], pages: Sequence[int]) -> Copy:
+        copy = self.engine.start(effect(operation, kind, slots, pages))
+        self.started.append(operation)
+        return copy
+
+    def backup(self, operation: int, slots: Sequence[int], pages: Sequence[int]) -> Copy:
+        return self.start(operation, "backup", slots, pages)
+
+    def load_back(self, operation: int, slots: Sequence[int], pages: Sequence[int]) -> Copy:
+        return self.start(operation, "load_back", slots, pages)
+
+    def slots_of(self, pages: Sequence[int]) -> list[int]:
+        """Slots of pages of the device, in order."""
+        return [page * self.page_size + offset for page in pages for offset in range(self.page_size)]
+
+    def wait(self, copy: Copy) -> None:
+        """As compute does: layer by layer."""
+        for layer in range(self.shape.layers):
+            copy.wait_layer(layer)
+
+    def settle(self) -> None:
+        """All that was started is over and reported."""
+        until = time.monotonic() + PATIENCE_S
+        while not all(map(self.reports.has, self.started)):
+            assert time.monotonic() < until, f"{self.reports.ended_as} of {self.started}"
+            if isinstance(self.engine, SeededCopyEngine):
+                self.engine.run()
+            self.engine.poll()
+            time.sleep(0.0002)
+        self.engine.poll()
+        self.started.clear()
+
+    # what is where, as bytes, layer by layer and part by part
+
+    def on_device(self, slots: Sequence[int]) -> npt.NDArray[np.uint8]:
+        index = torch.tensor(list(slots), dtype=torch.int64)
+        places = [(layer, part) for layer in range(self.shape.layers) for part in self.shape.parts]
+        return np.stack([as_bytes(self.device.buffer(*place).cpu()[index]) for place in places])
+
+    def on_host(self, pages: Sequence[int]) -> npt.NDArray[np.uint8]:
+        places = [(layer, part) for layer in range(self.shape.layers) for part in self.shape.parts]
+        none = torch.empty(0, self.shape.width, dtype=self.shape.dtype)
+        return np.stack(
+            [as_bytes(torch.cat([none, *(self.host.page(*place, page) for page in pages)])) for place in places]
+        )
+
+    # what goes wrong
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Copies that are started begin, and do not end before the block does; on a GPU, for a while."""
+        if self.on_cuda:
+            for stream in cast(Any, self.engine)._streams.values():
+                with torch.cuda.stream(stream.stream):
+                    cast(Any, torch.cuda)._sleep(200_000_000)
+            yield
+        elif self.kind == "seeded":
+            yield
+        else:
+            gate = threading.Event()
+
+            def waiting(*arguments: Any) -> int:
+                assert gate.wait(PATIENCE_S)
+                return copy_rows(*arguments)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(rows, "copy_rows", waiting)
+                try:
+                    yield
+                finally:
+                    gate.set()
+                    self.settle()
+
+    def begin(self) -> None:
+        """What was started first has begun."""
+        if isinstance(self.engine, SeededCopyEngine):
+            self.engine.pick()
+        elif isinstance(self.engine, CpuCopyEngine):
+            until = time.monotonic() + PATIENCE_S
+            while not any(copy.begun for copy in list(cast(Any, self.engine)._operations._open.values())):
+                assert time.monotonic() < until
+                time.sleep(0.0002)
+
+    @contextmanager
+    def broken(self, calls: int = 1) -> Iterator[None]:
+        """The copying itself fails after so many calls, each of a layer (on CUDA, of a part of one)."""
+        owner, name = (cuda._Stream, "_chunk") if self.on_cuda else (rows, "copy_rows")
+        real, left = getattr(owner, name), iter(range(calls))
+
+        def failing(*arguments: Any) -> Any:
+            if next(left, None) is None:
+                raise RuntimeError("the link is down\nat length")
+            return real(*arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, name, failing)
+            yield
+            self.settle()
+
+    def close(self) -> None:
+        self.engine.close()
+        self.device.close()
+        self.host.close()
+
+
+def as_bytes(rows_: torch.Tensor) -> npt.NDArray[np.uint8]:
+    """Rows as their bytes: NaN is equal to itself then."""
+    seen: npt.NDArray[np.uint8] = rows_.contiguous().view(torch.uint8).numpy()
+    return seen
+
+
+def make_engine(kind: str, device: DevicePool, host: HostPool) -> CopyEngine:
+    if kind == "cpu":
+        return CpuCopyEngine(device, host)
+    if kind == "seeded":
+        return SeededCopyEngine(device, host, seed=7)
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "cuda_runs":
+            patch.setattr(cuda, "can_map", lambda device: False)
+        return cuda.CudaCopyEngine(device, host)
