@@ -1,7 +1,6 @@
 """A scheduler of its own on two ranks, with frames, host memory and eviction: python examples/two_ranks.py
 
-Each rank is a process with a tree, a scheduler and its half of the KV. Both see the same prompts; only frames and votes
-go between them, so copies may take as long as they like on either.
+Each rank has a tree, a scheduler and its half of the KV. Both see the same prompts; only frames and votes go between.
 """
 
 import multiprocessing
@@ -16,7 +15,7 @@ from isoradix.copies import engine_for
 from isoradix.driver import Driver
 from isoradix.kv import DevicePool, HostPool, MHAShape
 
-PAGE, SLOTS, HOST_PAGES, BATCH = 16, 1024, 256, 2
+PAGE, SLOTS, HOST_PAGES = 16, 1024, 256
 SHAPE = MHAShape(layers=4, heads=2, head_dim=8, dtype=torch.float32)
 
 
@@ -28,9 +27,6 @@ class Scheduler:
         copies = engine_for(self.device, self.host)
         self.driver = Driver(plane, copies, self.slots, page_size=PAGE, host_pages=HOST_PAGES)
         self.running, self.hits = [], [0, 0]
-
-    def room(self, cache):
-        return self.slots.available + cache.evictable_size
 
     def take(self, cache, tokens):
         """Device slots; what is evicted for them stays on host if it is there."""
@@ -44,7 +40,10 @@ class Scheduler:
         self.hits[0] += found.hit_tokens
         if found.host_tokens:
             promise = cache.host_lock(found.host_node)  # it stays on host until it is loaded
-            self.hits[1] += cache.load_back(promise, self.take(cache, cache.load_back_need(promise)))
+            if loaded := cache.load_back(promise, self.take(cache, cache.load_back_need(promise))):
+                self.hits[1] += loaded
+            else:  # declined: too little, or too much under way
+                cache.unlock_host(promise)
             cache.unlock(lock)
             found = cache.match_prefix(prompt)
             lock = cache.lock(found.node)
@@ -66,15 +65,15 @@ class Scheduler:
         self.slots.free(new[: done.prefix_len - found.length])  # cached by another request meanwhile
         cache.unlock(lock)
 
-    def serve(self, prompts):
-        waiting = deque(prompts)
+    def serve(self, waiting):
         while not self.driver.stopped:
             over = self.driver.plane.place.leads and not waiting and not self.running
             with self.driver.step([Control.stop()] if over else []) as cache:
-                for request in self.running:
-                    self.finish(cache, *request)
-                self.running = []
-                while waiting and len(self.running) < BATCH and len(waiting[0]) <= self.room(cache):
+                while self.running:
+                    self.finish(cache, *self.running.pop())
+                while (
+                    waiting and len(self.running) < 2 and len(waiting[0]) <= self.slots.available + cache.evictable_size
+                ):
                     self.running.append(self.admit(cache, waiting.popleft()))
             for request in self.running:
                 self.forward(*request)
@@ -83,20 +82,20 @@ class Scheduler:
 
 
 def rank_main(rank, address, answers):
-    """Six users in turn, again and again: more than the device holds, less than host does."""
+    # six users in turn, again and again: more than the device holds, less than host does
     turns = [
         [*range(1000 * (turn % 6), 1000 * (turn % 6) + 160), *range(9000 + turn, 9064 + turn)] for turn in range(48)
     ]
-    answers.put((rank, *Scheduler(rank, address).serve(turns)))
+    answers.put((rank, *Scheduler(rank, address).serve(deque(turns))))
 
 
 if __name__ == "__main__":
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        address = f"127.0.0.1:{free.getsockname()[1]}"
     spawn = multiprocessing.get_context("spawn")
     answers = spawn.Queue()
     for rank in range(2):
-        spawn.Process(target=rank_main, args=(rank, f"127.0.0.1:{port}", answers)).start()
+        spawn.Process(target=rank_main, args=(rank, address, answers)).start()
     (_, hits, digest), (_, *other) = sorted(answers.get(timeout=120) for _ in range(2))
     assert other == [hits, digest], "the ranks have parted"
     print(f"hits: {hits[0]:,} tokens on the device, {hits[1]:,} on host; both ranks end with digest {digest:016x}")
