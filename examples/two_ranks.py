@@ -21,12 +21,14 @@ SHAPE = MHAShape(layers=4, heads=2, head_dim=8, dtype=torch.float32)
 
 class Scheduler:
     def __init__(self, rank, address):
-        self.slots = SlotPool(SLOTS, page_size=PAGE)
+        self.slots, self.running, self.hits = SlotPool(SLOTS, page_size=PAGE), [], [0, 0]
         self.device, self.host = DevicePool(SHAPE, SLOTS), HostPool(SHAPE, HOST_PAGES, PAGE)
         plane = GlooPlane.connect(Topology(tp=2), rank, address, hosts_store=rank == 0)
         copies = engine_for(self.device, self.host)
         self.driver = Driver(plane, copies, self.slots, page_size=PAGE, host_pages=HOST_PAGES)
-        self.running, self.hits = [], [0, 0]
+
+    def room(self, cache):
+        return self.slots.available + cache.evictable_size
 
     def take(self, cache, tokens):
         """Device slots; what is evicted for them stays on host if it is there."""
@@ -40,9 +42,8 @@ class Scheduler:
         self.hits[0] += found.hit_tokens
         if found.host_tokens:
             promise = cache.host_lock(found.host_node)  # it stays on host until it is loaded
-            if loaded := cache.load_back(promise, self.take(cache, cache.load_back_need(promise))):
-                self.hits[1] += loaded
-            else:  # declined: too little, or too much under way
+            self.hits[1] += (loaded := cache.load_back(promise, self.take(cache, cache.load_back_need(promise))))
+            if not loaded:  # too little, or too much under way
                 cache.unlock_host(promise)
             cache.unlock(lock)
             found = cache.match_prefix(prompt)
@@ -52,13 +53,13 @@ class Scheduler:
     def forward(self, prompt, found, lock, new):
         """Stands for the model: a token's KV is its number, written once, and read ever after."""
         slots = torch.cat([torch.from_numpy(self.driver.cache.slots(found.node)), torch.from_numpy(new)])
-        tokens = torch.tensor(prompt, dtype=torch.float32)
+        tokens = torch.tensor(prompt, dtype=torch.float32)[:, None]
         for layer in range(SHAPE.layers):
             for load in self.driver.loads:
                 load.wait_layer(layer)  # compute waits for its own copy; decisions never do
             keys = self.device.buffer(layer, "k")
-            keys[slots[found.length :]] = tokens[found.length :, None] + layer
-            assert torch.equal(keys[slots], (tokens[:, None] + layer).expand(-1, SHAPE.width)), "wrong KV"
+            keys[slots[found.length :]] = tokens[found.length :] + layer
+            assert torch.equal(keys[slots], (tokens + layer).expand(-1, SHAPE.width)), "wrong KV"
 
     def finish(self, cache, prompt, found, lock, new):
         done = cache.insert(prompt, new, resume=found)
@@ -71,9 +72,7 @@ class Scheduler:
             with self.driver.step([Control.stop()] if over else []) as cache:
                 while self.running:
                     self.finish(cache, *self.running.pop())
-                while (
-                    waiting and len(self.running) < 2 and len(waiting[0]) <= self.slots.available + cache.evictable_size
-                ):
+                while waiting and len(self.running) < 2 and len(waiting[0]) <= self.room(cache):
                     self.running.append(self.admit(cache, waiting.popleft()))
             for request in self.running:
                 self.forward(*request)
@@ -83,9 +82,8 @@ class Scheduler:
 
 def rank_main(rank, address, answers):
     # six users in turn, again and again: more than the device holds, less than host does
-    turns = [
-        [*range(1000 * (turn % 6), 1000 * (turn % 6) + 160), *range(9000 + turn, 9064 + turn)] for turn in range(48)
-    ]
+    starts = [(1000 * (turn % 6), 9000 + turn) for turn in range(48)]
+    turns = [[*range(user, user + 160), *range(question, question + 64)] for user, question in starts]
     answers.put((rank, *Scheduler(rank, address).serve(deque(turns))))
 
 
