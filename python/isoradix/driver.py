@@ -56,6 +56,8 @@ class Driver:
         page_size: tokens in a page.
         host_pages: host pages that this rank can back, 0 if its pinning failed; the smallest of all ranks is agreed.
         settings: what else must be equal on all ranks, name to value: dtype, model, environment.
+        pacing: milliseconds from one vote to the next, equal on all ranks: while operations are under way, while there
+            are none, while a rank is paused.
         options: of `TieredCache`, equal on all ranks.
 
     Raises:
@@ -73,6 +75,7 @@ class Driver:
         page_size: int,
         host_pages: int = 0,
         settings: Mapping[str, str] | None = None,
+        pacing: tuple[int, int, int] = (1, 4, 50),
         **options: Any,
     ) -> None:
         if engine is None and host_pages:
@@ -86,14 +89,15 @@ class Driver:
         self.stopped = False
         member = plane.place.member
         record = StartRecord(member, plane.topology.members, host_pages)
-        for name, value in self._settings(page_size, settings or {}, options).items():
+        named = {"pacing": str(pacing), **self._settings(page_size, settings or {}, options)}
+        for name, value in named.items():
             record.set(name, value)
         agreement = agree(plane.gather(record.to_bytes()))
         self.cache = TieredCache(
             rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
         )
         self.board = Board(member, self.cache.window)
-        self.votes = VoteMachine(member, plane.epoch, self.cache.window)
+        self.votes = VoteMachine(member, plane.epoch, self.cache.window, pacing)
         self.rank = self._seat()
         if engine is not None:
             engine.attach(self.board)
