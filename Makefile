@@ -114,6 +114,6 @@ $(STAMPS)/extension: $(RUST_SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAM
 	@tools/setup.sh extension $(VENV)
 	@touch $@
 
-dist/.stamp: $(RUST_SOURCES) Cargo.toml Cargo.lock pyproject.toml README.md LICENSE $(shell find python -name '*.py*' -not -path '*/__pycache__/*') | $(STAMPS)/build
+dist/.stamp: $(RUST_SOURCES) Cargo.toml Cargo.lock pyproject.toml README.md LICENSE $(shell find python \( -name '*.py*' -o -name '*.json' \) -not -path '*/__pycache__/*') | $(STAMPS)/build
 	@tools/setup.sh wheel $(VENV)
 	@touch $@

@@ -179,9 +179,8 @@ def measure(ranks: int, config: dict[str, Any]) -> dict[str, Any]:
 
 def show(ranks: int, found: dict[str, Any], loads: list[str], title: str) -> None:
     print(f"\n{ranks} ranks, {title}")
-    print(
-        f"{'load':6} {'leader, us':17} {'median':>10} {'p99':>10} {'of all-reduce':>16} {'votes':>7} {'vote age, steps':>16} {'fixed loop':>12}"
-    )
+    header = f"{'load':6} {'leader, us':17} {'median':>10} {'p99':>10} {'of all-reduce':>16} {'votes':>7}"
+    print(f"{header} {'vote age, steps':>16} {'fixed loop':>12}")
     for load in loads:
         blocking = found[f"{load}/all-reduce"]
         for plane in PLANES[1:]:

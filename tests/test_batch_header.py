@@ -73,7 +73,7 @@ REFUSED: list[tuple[type[IsoradixError], Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "call", "words"), REFUSED, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("kind", "call", "words"), REFUSED, ids=[words for _, _, words in REFUSED])
 def test_what_is_no_header_is_refused(kind: type[IsoradixError], call: Callable[[], object], words: str) -> None:
     with pytest.raises(kind) as caught:
         call()

@@ -59,7 +59,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_is_abi3_and_carries_types_and_licence(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"isoradix/py.typed", "isoradix/_isoradix.pyi"} <= set(names)
+    assert {"isoradix/py.typed", "isoradix/_isoradix.pyi", "isoradix/metrics/grafana.json"} <= set(names)
     assert [name for name in names if re.fullmatch(r"isoradix/_isoradix\.abi3\.so", name)]
     assert [name for name in names if re.search(r"\.dist-info/.*LICENSE$", name)]
     assert not [name for name in names if name.endswith((".rs", ".pyc"))]

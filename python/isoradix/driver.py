@@ -51,10 +51,11 @@ class Driver:
 
     Args:
         plane: this rank's end of a plane, connected and not started.
-        engine: its copy engine; None where there is no host tier.
+        engine: its copy engine; None where there is no host pool.
         slots: the pool of its device slots. Freed slots go back to it here: those that copies kept back at a reset.
         page_size: tokens in a page.
-        host_pages: host pages that this rank can back, 0 if its pinning failed; the smallest of all ranks is agreed.
+        host_pages: host pages that this rank can back, 0 if its pinning failed, None if it has no pool; the smallest of
+            all ranks is agreed.
         settings: what else must be equal on all ranks, name to value: dtype, model, environment.
         pacing: milliseconds from one vote to the next, equal on all ranks: while operations are under way, while there
             are none, while a rank is paused.
@@ -73,7 +74,7 @@ class Driver:
         slots: SlotPool,
         *,
         page_size: int,
-        host_pages: int = 0,
+        host_pages: int | None = None,
         settings: Mapping[str, str] | None = None,
         pacing: tuple[int, int, int] = (1, 4, 50),
         **options: Any,

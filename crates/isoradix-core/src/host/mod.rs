@@ -36,6 +36,9 @@
 //!
 //! A draining operation's surplus drains with it: no `abort` comes before the watermark.
 //!
+//! A rank without a host pool has the same ledger over page numbers with no memory behind them: it is never short, and no copy
+//! touches a page, so surplus is free at once.
+//!
 //! Costs: O(1) a page, and O(log operations) a call, where an operation counts while it holds pages.
 
 mod budget;

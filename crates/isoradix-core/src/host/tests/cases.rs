@@ -165,6 +165,25 @@ fn what_a_grant_leaves_over_stays_until_no_copy_touches_it() {
     }
 }
 
+/// A rank without a host pool is never short, whatever the others are granted.
+#[test]
+fn a_pool_without_memory_has_whatever_the_ledger_has_room_for() {
+    let mut pool = HostPool::without_memory(agreed(6)).unwrap();
+    assert_eq!(reserved(&mut pool, 0, 6), 6);
+    pool.commit(Ordinal(0), agreed(2)).unwrap();
+    assert_eq!((pool.surplus(Ordinal(0)), pool.ledger().available()), (&[][..], 4));
+    assert_eq!(reserved(&mut pool, 1, 4), 4);
+    pool.check().unwrap();
+    assert_eq!(pool.withdraw(PerRank::observe(6)).unwrap().into_ballot(), 0, "there is nothing to lose");
+    pool.drain(Ordinal(1)).unwrap();
+    pool.settle(Ordinal(0), agreed(1)).unwrap();
+    assert_eq!(reserved(&mut pool, 2, 1), 1);
+    pool.finished(Ordinal(1)).unwrap();
+    pool.abort(Ordinal(1)).unwrap();
+    assert_eq!(reserved(&mut pool, 3, 4), 4);
+    pool.check().unwrap();
+}
+
 #[test]
 fn a_fixed_pool_commits_at_once() {
     let mut pool = fixed(8);
