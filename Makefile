@@ -5,13 +5,15 @@ PYTHON ?=
 TORCH ?= yes
 FUZZ_SECONDS ?= 60
 TRACE ?=
-WORKLOAD ?= chat
-REQUESTS ?= 10000
+WORKLOAD ?= agent
+REQUESTS ?= 3000
+LIMIT ?= 1500
 SEED ?= 1
 SEEDS ?= 100
 RANKS ?= tp2,pp2,tp2xpp2,pp8
 PAGE_SIZE ?= 64
-CAPACITY ?= $(if $(TRACE),4M,500k)
+CAPACITY ?= $(if $(TRACE),1M,200k)
+HOST_CAPACITY ?= $(if $(TRACE),4M,1M)
 REPORT ?= out/demo.html
 PYTEST_ARGS ?= -n auto
 
@@ -20,21 +22,21 @@ STAMPS := $(VENV)/.stamps
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -path '*/target' -prune -o \( -name '*.rs' -o -name Cargo.toml -o -name build.rs \) -print)
 
+# without torch there are no ranks, and the demo is one cache in one process
+NEEDS_TORCH := $(if $(filter no,$(TORCH)),,$(STAMPS)/torch)
+DEMO_RANKS = $(if $(NEEDS_TORCH),--tp 2 --pp 2 --host-capacity $(HOST_CAPACITY))
+DEMO_SOURCE = $(if $(TRACE),"$(TRACE)" --limit $(LIMIT),--workload $(WORKLOAD) --requests $(REQUESTS) --seed $(SEED))
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-peers simulate explore lint format wheel bench bench-peers plot fuzz clean
+.PHONY: help demo test test-rust test-python test-cluster test-peers simulate explore lint format wheel bench bench-peers plot fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMPS)/extension ## replay a built-in workload (or TRACE=path) and write an HTML report to out/demo.html
+demo: $(STAMPS)/extension $(NEEDS_TORCH) ## replay a built-in workload (or TRACE=path) on four ranks, TP 2 x PP 2, and write out/demo.html
 	@mkdir -p "$(dir $(REPORT))"
-ifeq ($(TRACE),)
-	$(BIN)/isoradix replay --workload $(WORKLOAD) --requests $(REQUESTS) --seed $(SEED) \
-		--page-size $(PAGE_SIZE) --capacity $(CAPACITY) --report "$(REPORT)"
-else
-	$(BIN)/isoradix replay "$(TRACE)" --page-size $(PAGE_SIZE) --capacity $(CAPACITY) --report "$(REPORT)"
-endif
+	$(BIN)/isoradix replay $(DEMO_SOURCE) --page-size $(PAGE_SIZE) --capacity $(CAPACITY) $(DEMO_RANKS) --report "$(REPORT)"
 
 test: test-rust test-python ## every test of the core and of the Python package
 
@@ -42,8 +44,11 @@ test-rust: ## the core's tests (with cargo-nextest where it is installed)
 	@tools/setup.sh rust $(VENV)
 	tools/test-rust.sh
 
-test-python: $(STAMPS)/extension $(STAMPS)/test $(if $(filter no,$(TORCH)),,$(STAMPS)/torch) dist/.stamp ## the Python package's tests, the wheel's among them
+test-python: $(STAMPS)/extension $(STAMPS)/test $(NEEDS_TORCH) dist/.stamp ## the Python package's tests, the wheel's among them
 	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+
+test-cluster: $(STAMPS)/extension $(STAMPS)/test $(STAMPS)/torch ## ranks as processes, under faults, on every topology (minutes)
+	$(BIN)/python -m pytest tests/cluster -m "cluster or slow"
 
 test-peers: $(STAMPS)/extension ## the same decisions as SGLang's own caches (installs SGLang into .venv-peers)
 	benches/peers/run.sh test

@@ -106,7 +106,8 @@ build_wheel() {
 
 install_torch() {
     if "$1/bin/python" -c 'import torch' >/dev/null 2>&1; then return; fi
-    echo "installing torch (large; 'make test TORCH=no' leaves it and its tests out)"
+    echo "installing torch (large): ranks hold KV in its tensors and agree over its gloo"
+    echo "TORCH=no leaves it out, of 'make demo' the ranks, of 'make test' the tests that need it"
     install "$1" torch 'torch>=2.3'
 }
 

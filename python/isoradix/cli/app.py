@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 _EXIT_CODES = """Exit codes:
 
   0    done
-  1    a check of the cache failed
+  1    a check failed
   2    bad usage or bad input
   130  interrupted
 """

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from isoradix import InvariantError, __version__
+from isoradix.cli import cluster
 from isoradix.cli.errors import FINDING, OK, show_error
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
 from isoradix.cli.sources import LIMIT, PAGE_SIZE, REQUESTS, SEED, TRACE, WORKLOAD, choose_source
@@ -18,6 +19,8 @@ EXAMPLES = """Examples:
   isoradix replay trace.jsonl --page-size 64 --capacity 4M
   isoradix replay trace.jsonl --policy slru:2 --limit 3000 --json
   isoradix replay --workload agent --requests 5000 --seed 1 --capacity 1M --report out/agent.html
+  isoradix replay --workload chat --tp 2 --pp 2 --capacity 100k --host-capacity 1M --report out/ranks.html
+  isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
 
@@ -50,6 +53,19 @@ def replay(
             help="Insert from where the match ended, as a scheduler may; hit counts then skip the prefix.",
         ),
     ] = False,
+    tp: Annotated[str, cluster.TP] = "1",
+    pp: Annotated[str, cluster.PP] = "1",
+    cp: Annotated[str, cluster.CP] = "1",
+    dp: Annotated[str, cluster.DP] = "1",
+    host_capacity: Annotated[str | None, cluster.HOST_CAPACITY] = None,
+    plane: Annotated[str, cluster.PLANE] = "gloo",
+    write_policy: Annotated[str, cluster.WRITE_POLICY] = "through:1",
+    batch: Annotated[str, cluster.BATCH] = "8",
+    step_ms: Annotated[str, cluster.STEP_MS] = "0",
+    inject: Annotated[list[str] | None, cluster.INJECT] = None,
+    report_ms: Annotated[str, cluster.REPORT_MS] = "5000",
+    fatal_ms: Annotated[str, cluster.FATAL_MS] = "60000",
+    store_rank: Annotated[str, cluster.STORE_RANK] = "0",
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one self-contained HTML page with plots.")
     ] = None,
@@ -57,11 +73,35 @@ def replay(
 ) -> int:
     """Replay a request trace or a built-in workload through a bounded cache.
 
+    With ranks (--tp, --pp, --cp, --dp) or --host-capacity, each rank is a process with a cache, KV bytes and a copy
+    engine of its own, and all must come to equal digests. Without them it is one cache in this process.
+
     Each request is matched, its slots are read and its path locked; what it lacks is evicted if need be, inserted, and
     the lock given back. The tree and the slot pool are checked at the end; exit code 1 if that finds anything.
     """
     source = choose_source(context, trace, workload, requests, seed, limit)
     page = count("--page-size", page_size, 1, LARGEST_PAGE)
+    if cluster.is_cluster(context):
+        options = cluster.ClusterOptions(
+            tp=tp,
+            pp=pp,
+            cp=cp,
+            dp=dp,
+            capacity=capacity_,
+            host_capacity=host_capacity,
+            plane=plane,
+            policy=policy,
+            write_policy=write_policy,
+            batch=batch,
+            step_ms=step_ms,
+            inject=inject or (),
+            report_ms=report_ms,
+            fatal_ms=fatal_ms,
+            store_rank=store_rank,
+        )
+        job = cluster.cluster_job(context, source, page, options)
+        report_path(report)
+        return cluster.replay_cluster(job, source, json, report)
     config = ReplayConfig(page, capacity("--capacity", capacity_, page), policy, resume)
     report_path(report)
     replayer = Replayer(config)

@@ -19,6 +19,10 @@ class Draws:
     def __init__(self, *entropy: int) -> None:
         self._random = np.random.Generator(np.random.PCG64(entropy)).random
 
+    def share(self) -> float:
+        """Uniform over 0 to 1, 1 left out."""
+        return self._random()
+
     def chance(self, probability: float) -> bool:
         return self._random() < probability
 

@@ -1,0 +1,232 @@
+"""`isoradix replay` with ranks or a host tier: one process for each rank."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from isoradix import StartRecord, TieredCache, __version__, agree
+from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, show_error
+from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
+from isoradix.cli.values import capacity, count, given
+from isoradix.cluster.faults import KINDS, parse_faults
+from isoradix.cluster.job import PLANES, Job, TraceOf, WorkloadOf
+from isoradix.cluster.launcher import Launcher, Outcome
+from isoradix.cluster.result import RankResult
+from isoradix.cluster.summary import Summary, phases
+from isoradix.consensus.topology import RANKS_MAX, Topology
+from isoradix.replay.source import Source, TraceSource, WorkloadSource
+from isoradix.report.cluster import cluster_page, failure_table, rank_table, run_facts, time_table
+
+_MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity")
+_NEEDS_A_CLUSTER: Final = ("plane", "write_policy", "batch", "step_ms", "inject", "report_ms", "fatal_ms", "store_rank")
+_LONGEST_MS: Final = 86_400_000
+_HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "corrupt")
+
+# the options, shared with the command
+TP: Final[Any] = typer.Option(metavar="N", help="Tensor-parallel ranks; each rank is a process.", show_default="1")
+PP: Final[Any] = typer.Option(metavar="N", help="Pipeline stages.", show_default="1")
+CP: Final[Any] = typer.Option(metavar="N", help="Context-parallel ranks.", show_default="1")
+DP: Final[Any] = typer.Option(metavar="N", help="Replicas, which take the requests in turn.", show_default="1")
+HOST_CAPACITY: Final[Any] = typer.Option(
+    metavar="TOKENS", help="Tokens that host memory may hold on each rank.", show_default="no host tier"
+)
+PLANE: Final[Any] = typer.Option(metavar="NAME", help=f"What connects the ranks: {', '.join(PLANES)}.")
+WRITE_POLICY: Final[Any] = typer.Option(metavar="NAME", help="through:HITS or back:TOKENS: when KV comes to host.")
+BATCH: Final[Any] = typer.Option(metavar="N", help="Requests that are admitted in a step at most.")
+STEP_MS: Final[Any] = typer.Option(metavar="MS", help="What a forward pass takes beside its work on bytes.")
+INJECT: Final[Any] = typer.Option(
+    metavar="FAULT", help=f"A fault, for example sleep:rank=1,ms=20; may be repeated: {', '.join(KINDS)}."
+)
+REPORT_MS: Final[Any] = typer.Option(metavar="MS", help="After how long a wait is reported.")
+FATAL_MS: Final[Any] = typer.Option(metavar="MS", help="After how long a wait is over, and the run with it.")
+STORE_RANK: Final[Any] = typer.Option(metavar="RANK", help="The rank that hosts the store where all ranks meet.")
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What was typed, as it was typed."""
+
+    tp: str
+    pp: str
+    cp: str
+    dp: str
+    capacity: str
+    host_capacity: str | None
+    plane: str
+    policy: str
+    write_policy: str
+    batch: str
+    step_ms: str
+    inject: Sequence[str]
+    report_ms: str
+    fatal_ms: str
+    store_rank: str
+
+
+def is_cluster(context: typer.Context) -> bool:
+    """Whether ranks or a host tier are asked for; refuses options that need them where they are not."""
+    if given(context, *_MAKES_A_CLUSTER):
+        if given(context, "resume"):
+            raise UsageError(
+                "--resume is given with ranks or a host tier", "leave it out: every rank inserts from the top"
+            )
+        return True
+    if idle := given(context, *_NEEDS_A_CLUSTER):
+        what = f"{' and '.join(idle)} {'is' if len(idle) == 1 else 'are'} given without ranks or a host tier"
+        raise UsageError(what, "add --tp 2, say, or --host-capacity 4M")
+    return False
+
+
+def cluster_job(context: typer.Context, source: Source, page_size: int, options: ClusterOptions) -> Job:
+    """The run that was asked for, checked before any process starts."""
+    sizes = {name: count(f"--{name}", getattr(options, name), 1, RANKS_MAX) for name in ("tp", "pp", "cp", "dp")}
+    topology = Topology(**sizes)
+    host = 0 if options.host_capacity is None else capacity("--host-capacity", options.host_capacity, page_size)
+    if options.plane not in PLANES:
+        raise UsageError(f"--plane is {options.plane!r}; there are {', '.join(PLANES)}", "for example --plane gloo")
+    if topology.members == 1 and given(context, "plane", "store_rank"):
+        what = f"{given(context, 'plane', 'store_rank')[0]} is given with one rank a replica, which agrees with itself"
+        raise UsageError(what, "add --tp 2, say")
+    if not host and given(context, "write_policy"):
+        raise UsageError("--write-policy is given without a host tier", "add --host-capacity 4M, say")
+    _check_faults(options.inject, topology, host)
+    fatal_ms = count("--fatal-ms", options.fatal_ms, 100, _LONGEST_MS)
+    job = Job(
+        requests=_requests(source),
+        **sizes,
+        plane=options.plane,
+        page_size=page_size,
+        capacity=capacity("--capacity", options.capacity, page_size),
+        host_capacity=host,
+        policy=options.policy,
+        write_policy=options.write_policy,
+        batch=count("--batch", options.batch, 1, 4096),
+        step_ms=count("--step-ms", options.step_ms, 0, _LONGEST_MS),
+        faults=tuple(options.inject),
+        report_ms=count("--report-ms", options.report_ms, 1, fatal_ms),
+        fatal_ms=fatal_ms,
+        store_rank=count("--store-rank", options.store_rank, 0, topology.ranks - 1),
+    )
+    # policy and write policy are refused here, not by every rank
+    agreement = agree([StartRecord(0, 1, 0).to_bytes()])
+    TieredCache(
+        rank=0, host_pages=0, agreement=agreement, page_size=page_size, policy=job.policy, writing=job.write_policy
+    )
+    if find_spec("torch") is None:
+        raise UsageError("ranks and host tiers need torch, which is missing", 'pip install "isoradix[torch]"')
+    return job
+
+
+def _check_faults(texts: Sequence[str], topology: Topology, host: int) -> None:
+    for text, fault in zip(texts, parse_faults(texts, topology.ranks), strict=True):
+        if not host and fault.kind in _HOST_FAULTS:
+            raise UsageError(f"fault {text!r} is about host memory, and there is none", "add --host-capacity 4M, say")
+
+
+def _requests(source: Source) -> TraceOf | WorkloadOf:
+    """Every rank reads the requests by itself."""
+    if isinstance(source, WorkloadSource):
+        return WorkloadOf(source.kind, source.total, source.seed)
+    assert isinstance(source, TraceSource)
+    if not source.repeatable:
+        raise UsageError(f"{source.name} is a pipe, which several ranks cannot read", "give the path of a file")
+    return TraceOf(str(source.path.resolve()), source.limit)
+
+
+def replay_cluster(job: Job, source: Source, json: bool, report: Path | None) -> int:
+    """Runs it and shows what came of it."""
+    ranks = job.topology.ranks
+    name = f"replay {source.name} on {ranks} {'rank' if ranks == 1 else 'ranks'}"
+    with tracking(name, source.total) as tracker:
+        outcome = Launcher(job, tracker.reached).run()
+    refused = next((one for one in outcome.failures.values() if one.error == "TraceError"), None)
+    if refused is not None:
+        show_error(refused.message)
+        return BAD_INPUT
+    summary = Summary(outcome)
+    if json:
+        show_json(_document(source.name, summary))
+    else:
+        _show(source.name, summary)
+    for finding in summary.findings:
+        show_error(finding)
+    if report is not None:
+        save_report(report, cluster_page(summary, source.name, command_line(), __version__))
+    return FINDING if summary.findings else OK
+
+
+def _document(source: str, summary: Summary) -> dict[str, object]:
+    """The stable form of `--json`: names are not changed within a major version, only added."""
+    outcome, job = summary.outcome, summary.outcome.job
+    return {
+        "command": "replay",
+        "version": __version__,
+        "source": source,
+        "topology": {"tp": job.tp, "pp": job.pp, "cp": job.cp, "dp": job.dp, "ranks": job.topology.ranks},
+        "plane": job.plane_used,
+        "page_size": job.page_size,
+        "capacity": job.capacity,
+        "host_capacity": job.host_capacity,
+        "policy": job.policy,
+        "write_policy": job.write_policy if job.host_capacity else None,
+        "faults": list(job.faults),
+        "requests": summary.requests,
+        "skipped": sum(one.skipped for one in summary.domains),
+        "uncached": sum(one.uncached for one in summary.domains),
+        "tokens": summary.tokens,
+        "device_hit_tokens": summary.device_hits,
+        "host_hit_tokens": summary.host_hits,
+        "hit_rate": round(summary.hit_rate, 4),
+        "hitseq": summary.hitseqs,
+        "wall_s": round(outcome.wall_s, 3),
+        "ranks": [_rank_document(outcome, one) for one in summary.results],
+        "failures": [
+            {"rank": one.rank, "error": one.error, "message": one.message, "names": list(one.named), "step": one.step}
+            for _, one in sorted(outcome.failures.items())
+        ],
+        "killed": outcome.killed,
+        "findings": summary.findings,
+        "verdict": "failed" if summary.findings else "ok",
+    }
+
+
+def _rank_document(outcome: Outcome, one: RankResult) -> dict[str, object]:
+    place = outcome.job.topology.place(one.rank)
+    return {
+        "rank": one.rank,
+        "domain": place.domain,
+        "stage": place.stage,
+        "cp": place.cp,
+        "tp": place.tp,
+        "steps": len(one.digests) // 8,
+        "hitseq": one.hitseq,
+        "decision_digest": one.digests[-8:][::-1].hex(),
+        "tree_digest": f"{one.tree_digest:016x}",
+        **one.totals,
+        "operations": one.operations,
+        "votes": int(one.counts["votes"]),
+        "frames": int(one.counts["frames"]),
+        "votes_framed": int(one.counts["votes_framed"]),
+        "vote_age_ms": round(one.counts["vote_age_ms"], 3),
+        "waits": one.waits,
+        "wait_ms": round(one.counts["wait_s"] * 1e3, 3),
+        "checked_tokens": one.checked_tokens,
+        "written_tokens": one.written_tokens,
+        "faults_at_work": len(one.events),
+        "times": {name: asdict(stats) for name, stats in phases(one).items()},
+        "check": one.finding or "ok",
+    }
+
+
+def _show(source: str, summary: Summary) -> None:
+    outcome = summary.outcome
+    show_facts(run_facts(source, summary))
+    if summary.results:
+        show_table("\nranks", *rank_table(summary))
+        show_table("\ntime in a step, median and p99", *time_table(summary))
+    if outcome.failures:
+        show_table("\nranks that ended early", *failure_table(outcome))

@@ -1,0 +1,105 @@
+"""The faults of one rank at work, step by step. What they do when follows from seed and rank."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from isoradix import TieredCache
+from isoradix.cluster.engines import CorruptEngine, Delay, LateEngine, SlowEngine
+from isoradix.cluster.faults import KINDS, Fault, Span
+from isoradix.copies.engine import CopyEngine
+from isoradix.driver import Driver
+from isoradix.replay.draws import Draws
+
+_ALL_PAGES: Final = 2**32 - 1
+EVENTS_MAX: Final = 2000
+
+
+class Injector:
+    """Calls come from the scheduler's thread, around every step.
+
+    Args:
+        faults: those of the whole run.
+        rank: the rank of the deployment whose faults these are.
+    """
+
+    def __init__(self, faults: Sequence[Fault], rank: int) -> None:
+        self._faults = [fault for fault in faults if fault.on(rank)]
+        number = list(KINDS).index
+        self._draws = [Draws(fault.seed, rank, number(fault.kind)) for fault in self._faults]
+        self._withdrawn = False
+        self._short = sum(fault.number("pages") for fault in self._faults if fault.kind == "short-pool")
+        self._corrupt: CorruptEngine | None = None
+        self.events: list[tuple[int, str]] = []
+        """When (monotonic nanoseconds) which fault was at work; the first 2,000."""
+
+    def engine(self, engine: CopyEngine, flip: Callable[[int], None]) -> CopyEngine:
+        """The engine with this rank's faults around it; `flip` flips a bit of a host page."""
+        for fault, draws in zip(self._faults, self._draws, strict=True):
+            if fault.kind == "copy-slow":
+                engine = SlowEngine(engine, self._noted(fault, draws))
+        for fault, draws in zip(self._faults, self._draws, strict=True):
+            if fault.kind == "ack-delay":
+                engine = LateEngine(engine, self._noted(fault, draws))
+            elif fault.kind == "corrupt":
+                engine = self._corrupt = CorruptEngine(engine, flip)
+        return engine
+
+    def begin(self, driver: Driver) -> None:
+        """Before the first step."""
+        if self._short:
+            self._note("short-pool")
+            driver.rank.withdraw(self._short)
+
+    def before(self, step: int, driver: Driver) -> None:
+        """Before the rank enters a step."""
+        for fault, draws in zip(self._faults, self._draws, strict=True):
+            match fault.kind:
+                case "sleep" if draws.chance(fault.values["p"].low):
+                    self._note(fault.kind)
+                    time.sleep(_delay(fault.values["ms"], draws)())
+                case "alloc-fail" if draws.chance(fault.values["p"].low):
+                    self._note(fault.kind)
+                    self._withdrawn = True
+                    driver.rank.withdraw(_ALL_PAGES)
+                case "corrupt" if step == fault.number("step") and self._corrupt is not None:
+                    self._note(fault.kind)
+                    self._corrupt.armed = True
+                case "kill" if step == fault.number("step"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "stop" if step == fault.number("step"):
+                    os.kill(os.getpid(), signal.SIGSTOP)
+
+    def within(self, step: int, cache: TieredCache) -> None:
+        """Among the verbs of a step."""
+        for fault in self._faults:
+            if fault.kind == "diverge" and step == fault.number("step"):
+                self._note(fault.kind)
+                cache.touch(next((info.handle for info in cache.walk()), cache.root))
+
+    def after(self, driver: Driver) -> None:
+        """After the step is closed."""
+        if self._withdrawn:
+            self._withdrawn = False
+            driver.rank.restore(_ALL_PAGES)
+            driver.rank.withdraw(self._short)
+
+    def _noted(self, fault: Fault, draws: Draws) -> Delay:
+        """Delays, each of them noted; drawn on an engine's threads."""
+        delay = _delay(fault.values["ms"], draws)
+
+        def draw() -> float:
+            self._note(fault.kind)
+            return delay()
+
+        return draw
+
+    def _note(self, kind: str) -> None:
+        if len(self.events) < EVENTS_MAX:
+            self.events.append((time.monotonic_ns(), kind))
+
+
+def _delay(span: Span, draws: Draws) -> Delay:
+    return lambda: (span.low + (span.high - span.low) * draws.share()) / 1e3

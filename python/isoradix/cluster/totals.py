@@ -1,0 +1,34 @@
+"""A cache's totals as plain numbers, which travel and print."""
+
+from typing import Final, Literal
+
+from isoradix import TieredCache
+
+TOKENS: Final = (
+    "evicted_tokens",
+    "demoted_tokens",
+    "dropped_dirty_tokens",
+    "host_evicted_tokens",
+    "backed_up_tokens",
+    "loaded_back_tokens",
+)
+KINDS: Final[tuple[Literal["backup"], Literal["load_back"]]] = ("backup", "load_back")
+
+Operations = dict[str, dict[str, int]]
+
+
+def token_totals(cache: TieredCache) -> dict[str, int]:
+    """Tokens by what became of them."""
+    totals = cache.totals
+    return {name: getattr(totals, name) for name in TOKENS}
+
+
+def operation_totals(cache: TieredCache) -> Operations:
+    """For each kind of operation: issued, done, declined, and aborted by reason ("aborted_short")."""
+    totals = cache.totals
+    table: Operations = {}
+    for kind in KINDS:
+        ended = {f"aborted_{reason}": number for (of, reason), number in totals.aborted.items() if of == kind}
+        begun = {"issued": totals.issued[kind], "done": totals.done[kind], "declined": totals.declined[kind]}
+        table[kind] = {**begun, **ended}
+    return table
