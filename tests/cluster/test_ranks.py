@@ -216,17 +216,22 @@ def wait_until(condition: Any, seconds: float, what: str) -> None:
         time.sleep(0.05)
 
 
-def endless(*more: str) -> subprocess.Popen[str]:
-    """A run of two ranks that takes long, in a process group of its own as a shell starts it."""
+def endless(folder: Path, *more: str) -> subprocess.Popen[str]:
+    """A run of two ranks that takes long, in a process group of its own as a shell starts it; it leaves files there."""
     arguments = ["--requests", "100000", "--tp", "2", "--capacity", "100k", "--step-ms", "20", *more]
     return subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(folder)},
     )
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
-def test_an_interrupt_ends_everything_without_a_traceback() -> None:
-    with endless() as run:
+def test_an_interrupt_ends_everything_without_a_traceback(tmp_path: Path) -> None:
+    with endless(tmp_path) as run:
         wait_until(lambda: len(children(run.pid)) == 2, 20, "two ranks")
         ranks = children(run.pid)
         time.sleep(4)
@@ -235,11 +240,12 @@ def test_an_interrupt_ends_everything_without_a_traceback() -> None:
     assert run.returncode == 130
     assert (out, err) == ("", "error: interrupted\n")
     assert all(map(is_gone, ranks))
+    assert not list(tmp_path.glob("isoradix-*/*")), "nor are files left"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
-def test_ranks_die_with_their_launcher() -> None:
-    with endless("--inject", "stop:rank=1,step=3") as run:
+def test_ranks_die_with_their_launcher(tmp_path: Path) -> None:
+    with endless(tmp_path, "--inject", "stop:rank=1,step=3") as run:
         wait_until(lambda: len(children(run.pid)) == 2, 20, "two ranks")
         ranks = children(run.pid)
         time.sleep(5)
