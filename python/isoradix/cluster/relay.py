@@ -105,13 +105,13 @@ class RelayedIntake:
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(folder / f"relay-{rank}"))
         connection.sendall(self._plane.place.rank.to_bytes(_LENGTH_BYTES, "little"))
-        return Edge(connection, rank, self._patience_s, self._look)
+        return Edge(connection, rank, self._patience_s, self._plane.check)
 
     def _answer(self, server: socket.socket) -> Edge:
         server.settimeout(self._patience_s)
         connection, _ = server.accept()
         rank = int.from_bytes(connection.recv(_LENGTH_BYTES, socket.MSG_WAITALL), "little")
-        return Edge(connection, rank, self._patience_s, self._look)
+        return Edge(connection, rank, self._patience_s, self._plane.check)
 
     def arrivals(self, most: int) -> list[Request]:
         """What arrives in the coming step."""
@@ -144,18 +144,11 @@ class RelayedIntake:
             except OSError as error:
                 raise self._lost(edge, error) from error
 
-    def _look(self) -> None:
-        """Raises what the plane knows to be lost: entering it out of order says so, and does nothing else."""
-        try:
-            self._plane.enter()
-        except ProtocolError:
-            return
-
     def _lost(self, edge: Edge, error: OSError) -> PlaneLost:
         """The plane knows better than a broken connection whose fault it is."""
         until = time.monotonic() + _VERDICT_S
         while time.monotonic() < until:
-            self._look()
+            self._plane.check()
             time.sleep(_LOOK_S)
         what = f"no message to or from rank {edge.rank} gets through: {error}"
         return PlaneLost(f"{what}\nhint: look at that rank's log", (edge.rank,), what)

@@ -60,8 +60,11 @@ class ChainPlane(RemotePlane):
         member, topology = self.place.member, self.topology
         source, receivers = topology.source(member), topology.receivers(member)
         group, waits = self._groups["frames"], self._waits
-        self._frames = FrameChain(group, source, receivers, topology.pp, votes.words, waits, self.counts)
-        self._reducer = GlooReducer(self._groups["counts"], votes.words) if self.place.stage == 0 else None
+        given = (topology.pp, votes.words, waits, self.counts, self.is_lost)
+        self._frames = FrameChain(group, source, receivers, *given)
+        self._reducer = (
+            GlooReducer(self._groups["counts"], votes.words, self.is_lost) if self.place.stage == 0 else None
+        )
         self._own: npt.NDArray[np.int64] = np.empty(votes.words, dtype=np.int64)
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
@@ -137,4 +140,6 @@ class ChainPlane(RemotePlane):
             self._frames.drain()
 
     def _end_threads(self) -> None:
+        if self._frames is not None:
+            self._frames.close()
         self._frames = self._reducer = None

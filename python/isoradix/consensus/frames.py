@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from isoradix import ProtocolError
+from isoradix.consensus.patient import FOREVER, Lost, SendWaiter
 from isoradix.consensus.plane import PlaneCounts
-from isoradix.consensus.rendezvous import FOREVER, Group
+from isoradix.consensus.rendezvous import Group
 from isoradix.consensus.waits import WaitBoard
 
 _LENGTH_BYTES: Final = 8
@@ -51,6 +52,7 @@ class FrameChain:
         depth: pipeline stages; frames in flight to a receiver are at most one more.
         words: of a ballot.
         waits, counts: where waits are published and counted.
+        lost: whether the plane is, for waits that gloo may leave without an end.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class FrameChain:
         words: int,
         waits: WaitBoard,
         counts: PlaneCounts,
+        lost: Lost,
     ) -> None:
+        self._sends = SendWaiter(lost) if receivers else None
         self._gloo, self._group = group.gloo, group
         self._source, self._receivers = source, receivers
         self._targets = [group.index(member) for member in receivers]
@@ -115,9 +119,8 @@ class FrameChain:
         sent = self._in_flight[0]
         self._waits.begin("send", self._receivers[0], sent.step, self._in_flight[-1].step)
         try:
-            for sends in sent.works:
-                for work in sends:
-                    work.wait(FOREVER)
+            assert self._sends is not None, "a rank without receivers sends nothing"
+            self._sends.wait([work for sends in sent.works for work in sends])
         finally:
             self._note("send", self._waits.end("send"))
         self._let_go(reaped)
@@ -155,6 +158,11 @@ class FrameChain:
         """Waits until all that was sent has arrived."""
         while self._in_flight:
             self.reap()
+
+    def close(self) -> None:
+        """Ends its thread."""
+        if self._sends is not None:
+            self._sends.end()
 
     def _note(self, operation: str, seconds: float) -> None:
         self._counts.waits[operation] = self._counts.waits.get(operation, 0) + 1

@@ -38,9 +38,9 @@ class VotingPlane(RemotePlane):
         self._rank = rank
         group = self._groups["votes"]
         if self._backend == "nccl":
-            reducer: GlooReducer | NcclReducer = NcclReducer(self._meeting, group, votes.words)
+            reducer: GlooReducer | NcclReducer = NcclReducer(self._meeting, group, votes.words, self.is_lost)
         else:
-            reducer = GlooReducer(group, votes.words)
+            reducer = GlooReducer(group, votes.words, self.is_lost)
         self._votes = VoteThread(votes, board, reducer, self._waits, self.counts, self._on_vote, self._on_failure)
 
     def _on_vote(self, paused: bool) -> None:
@@ -104,7 +104,8 @@ class GlooPlane(VotingPlane):
         member, topology = self.place.member, self.topology
         source, receivers = topology.source(member), topology.receivers(member)
         group, waits = self._groups["frames"], self._waits
-        self._frames = FrameChain(group, source, receivers, topology.pp, votes.words, waits, self.counts)
+        given = (topology.pp, votes.words, waits, self.counts, self.is_lost)
+        self._frames = FrameChain(group, source, receivers, *given)
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
@@ -135,4 +136,6 @@ class GlooPlane(VotingPlane):
 
     def _end_threads(self) -> None:
         super()._end_threads()
-        self._frames = None
+        if self._frames is not None:
+            self._frames.close()
+            self._frames = None

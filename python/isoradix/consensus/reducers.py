@@ -1,6 +1,5 @@
 """MIN over all ranks of one vector of int64: the only collective that isoradix makes after the start."""
 
-from datetime import timedelta
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,7 +7,8 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from isoradix.consensus.rendezvous import FOREVER, Group, Meeting
+from isoradix.consensus.patient import FOREVER, Lost, wait_collective
+from isoradix.consensus.rendezvous import Group, Meeting
 
 
 class Reducer(Protocol):
@@ -29,17 +29,17 @@ class Reducer(Protocol):
 class GlooReducer:
     """Over TCP, on the CPU."""
 
-    def __init__(self, group: Group, size: int) -> None:
-        self._group = group
+    def __init__(self, group: Group, size: int, lost: Lost) -> None:
+        self._group, self._lost = group, lost
         self._tensor = torch.zeros(size, dtype=torch.int64)
         self.words: npt.NDArray[np.int64] = self._tensor.numpy()
         self._options = _minimum()
 
     def reduce(self) -> None:
-        self._group.gloo.allreduce([self._tensor], self._options).wait(FOREVER)
+        wait_collective(self._group.gloo.allreduce([self._tensor], self._options), self._lost)
 
     def gather(self, data: bytes) -> list[bytes]:
-        return gather(self._group, data)
+        return gather(self._group, data, self._lost)
 
     def cut(self) -> None:
         self._group.cut()
@@ -51,7 +51,8 @@ class NcclReducer:
     Needs a CUDA device for each rank: NCCL refuses two ranks on one, so a machine with one GPU can run a single rank.
     """
 
-    def __init__(self, meeting: Meeting, group: Group, size: int, device: int | None = None) -> None:
+    def __init__(self, meeting: Meeting, group: Group, size: int, lost: Lost, device: int | None = None) -> None:
+        self._lost = lost
         self._device = torch.device("cuda", torch.cuda.current_device() if device is None else device)
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = FOREVER
@@ -74,7 +75,7 @@ class NcclReducer:
         self._done.synchronize()
 
     def gather(self, data: bytes) -> list[bytes]:
-        return gather(self._group, data)
+        return gather(self._group, data, self._lost)
 
     def cut(self) -> None:
         self._group.cut()
@@ -88,14 +89,14 @@ def _minimum() -> Any:
     return options
 
 
-def gather(group: Group, data: bytes, patience: timedelta = FOREVER) -> list[bytes]:
+def gather(group: Group, data: bytes, lost: Lost) -> list[bytes]:
     """Every rank's bytes, in order: lengths first, then all padded to the longest."""
     size = group.gloo.size()
     lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(size)]
-    group.gloo.allgather([lengths], [torch.tensor([len(data)])]).wait(patience)
+    wait_collective(group.gloo.allgather([lengths], [torch.tensor([len(data)])]), lost)
     longest = max(1, *(int(length) for length in lengths))
     own = torch.zeros(longest, dtype=torch.uint8)
     own.numpy()[: len(data)] = np.frombuffer(data, dtype=np.uint8)
     parts = [torch.zeros(longest, dtype=torch.uint8) for _ in range(size)]
-    group.gloo.allgather([parts], [own]).wait(patience)
+    wait_collective(group.gloo.allgather([parts], [own]), lost)
     return [part.numpy()[: int(length)].tobytes() for part, length in zip(parts, lengths, strict=True)]

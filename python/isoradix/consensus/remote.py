@@ -111,7 +111,7 @@ class RemotePlane:
     def gather(self, data: bytes) -> list[bytes]:
         """The `data` of every rank of the domain, in the order of its members."""
         with self._guarded("gather"), self._waits.waiting("gather", ALL, 1, 0):
-            return gather(self._groups["votes"], data)
+            return gather(self._groups["votes"], data, self.is_lost)
 
     def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
         """Begins to vote."""
@@ -156,11 +156,23 @@ class RemotePlane:
         except RuntimeError as error:
             raise self._lost(error) from error
 
+    def is_lost(self) -> bool:
+        """Whether the plane is lost, as far as this rank has heard; `check` raises why."""
+        return self._failure is not None or (self._lifelines is not None and self._lifelines.verdict is not None)
+
+    def check(self) -> None:
+        """For a scheduler that waits for something of its own meanwhile.
+
+        Raises:
+            PlaneLost, DivergenceError: the plane is lost.
+        """
+        if self.is_lost():
+            raise self._lost(None)
+
     def _check(self, what: str) -> None:
         if self._closed:
             raise ProtocolError(f"{what} out of order: the plane is closed\nhint: connect a new one under a new epoch")
-        if self._failure is not None or (self._lifelines is not None and self._lifelines.verdict is not None):
-            raise self._lost(None)
+        self.check()
 
     def _lost(self, error: Exception | None) -> Exception:
         """What this rank raises: its own finding if it has one, else what lifelines tell."""

@@ -3,17 +3,15 @@
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import torch.distributed as dist
 
 from isoradix import InvalidInputError, Patience
+from isoradix.consensus.patient import keep_for_ever
 from isoradix.consensus.plane import PlaneLost
 from isoradix.consensus.sockets import Sockets
 from isoradix.consensus.topology import Place, Topology
-
-FOREVER: Final = timedelta(days=365)
-"""What gloo is told: a wait of ours ends by its own thresholds, see `watch`."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +129,7 @@ class Group:
     def __init__(self, meeting: Meeting, name: str, members: range) -> None:
         self.name = name
         self._first = members.start
+        self._broken = False
         self._sockets = Sockets()
         options = dist.ProcessGroupGloo._Options()
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=meeting.address)]
@@ -150,4 +149,7 @@ class Group:
 
     def cut(self) -> None:
         """Ends whatever is waited for in it, here and on the other ranks. It is of no use after that."""
+        if not self._broken:
+            self._broken = True
+            keep_for_ever(self.gloo)
         self._sockets.cut()
