@@ -4,9 +4,9 @@
     python -m benches.planes --ranks 4 --steps 200 --loads idle --json
 
 All ranks are processes on this machine, and all planes are measured in one run, one after the other, on the same ranks.
-A step is `enter`, an insert, `close`, then a forward pass that is a sleep. Loads: `idle` has nothing else; `busy` has
-one process that computes on every core; `gil` has a thread in every rank that computes in Python and so holds the
-interpreter's lock.
+A step is `enter`, an insert, `close`, then a forward pass: a sleep to the next tick of 10 ms, so no rank is faster than
+another. Loads: `idle` has nothing else; `busy` has one process that computes on every core; `gil` has a thread in every
+rank that computes in Python and so holds the interpreter's lock.
 """
 
 import argparse
@@ -104,6 +104,7 @@ def _run(
     loop_ms = 0.0
     leads, steps, pause_s = plane.place.leads, config["steps"], config["step_ms"] / 1000
     spent = []
+    tick = time.monotonic()
     for number in range(steps):
         controls = [Control.stop()] if leads and number == steps - 1 else []
         start = time.perf_counter_ns()
@@ -120,7 +121,8 @@ def _run(
         driver.end()
         if number == steps - 2:
             loop_ms = _fixed_loop_ms()
-        time.sleep(pause_s)
+        tick += pause_s
+        time.sleep(max(0.0, tick - time.monotonic()))
     driver.close()
     counts = plane.counts
     warm = sorted(spent[len(spent) // 10 :])

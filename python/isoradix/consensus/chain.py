@@ -77,14 +77,14 @@ class ChainPlane(RemotePlane):
             rank, frames = self._parts[0], self._frames
             reduced = self._count() if self.place.stage == 0 else None
             if self.place.leads:
-                if rank.full_edge is not None:
-                    frames.reap(rank.delivered)
+                frames.make_room(rank.delivered)
                 frame = rank.lead(now_ms(), reduced, controls)
-                frames.send(self.step + 1, frame)
+                frames.send(frame)
                 info = read_frame(frame)
             else:
                 frame = frames.receive(self.step + 1)
-                frames.send(self.step + 1, frame)
+                frames.make_room()
+                frames.send(frame)
                 if self.place.stage > 0:
                     self._catch_up(frame)
                 info = rank.follow(frame)

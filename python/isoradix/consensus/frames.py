@@ -2,21 +2,19 @@
 
 A frame travels in an envelope of fixed size, so that the receiver can ask for it before it knows the frame: eight bytes
 of length, then as much of the frame as fits; a longer one (many decisions in one step) is followed by its rest. An
-`isend` of gloo completes when its peer receives, and cannot be asked whether it has. So a frame counts as in flight
-until a vote says that every rank has applied it; where none says so in time, `depth + 1` frames later, its sends are
-waited for. If that wait blocks, it is the backpressure that bounds the frames in flight.
+`isend` of gloo completes when its peer receives, and cannot be asked whether it has; so a thread waits for the sends of
+one frame after the other, and counts. Where `depth + 1` frames are on their way the sender waits for the oldest: the
+backpressure that bounds the frames in flight.
 """
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 
 from isoradix import ProtocolError
-from isoradix.consensus.patient import FOREVER, Lost, SendWaiter
+from isoradix.consensus.patient import FOREVER, Deliveries, Lost
 from isoradix.consensus.plane import PlaneCounts
 from isoradix.consensus.rendezvous import Group
 from isoradix.consensus.waits import WaitBoard
@@ -29,17 +27,8 @@ _CONTROLS_MAX: Final = 1024
 _TAG: Final = 0
 
 
-Reaped = Callable[[int], None]
+Reaped = Callable[[int, int], None]
 Envelope = tuple[torch.Tensor, Any]
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """A frame in flight: its sends, by edge."""
-
-    step: int
-    envelope: Envelope
-    works: list[list[Any]]
 
 
 class FrameChain:
@@ -66,7 +55,7 @@ class FrameChain:
         counts: PlaneCounts,
         lost: Lost,
     ) -> None:
-        self._sends = SendWaiter(lost) if receivers else None
+        self._deliveries = Deliveries(lost) if receivers else None
         self._gloo, self._group = group.gloo, group
         self._source, self._receivers = source, receivers
         self._targets = [group.index(member) for member in receivers]
@@ -75,8 +64,8 @@ class FrameChain:
         self._largest = _HEAD_BYTES + vote_bytes + _CONTROL_BYTES * _CONTROLS_MAX
         self._room = _HEAD_BYTES + vote_bytes + _CONTROL_BYTES * _CONTROLS_INSIDE
         self._incoming = self._envelope()
-        self._free = deque(self._envelope() for _ in range(depth + 1)) if receivers else deque()
-        self._in_flight: deque[_Sent] = deque()
+        self._envelopes = [self._envelope() for _ in range(depth + 1)]
+        self._sent = self._reaped = 0
 
     def _envelope(self) -> Envelope:
         tensor = torch.zeros(_LENGTH_BYTES + self._room, dtype=torch.uint8)
@@ -84,52 +73,50 @@ class FrameChain:
 
     @property
     def in_flight(self) -> int:
-        """Frames whose sends have not been waited for."""
-        return len(self._in_flight)
+        """Frames that are not known to have arrived with every receiver."""
+        return self._sent - (0 if self._deliveries is None else self._deliveries.done)
 
-    def send(self, step: int, frame: bytes, reaped: Reaped | None = None) -> None:
-        """Sends the frame of a step to every receiver; where all envelopes are on their way, waits for the oldest to
-        arrive.
-
-        `reaped` hears of each edge over which a frame has arrived.
-        """
-        if not self._receivers:
+    def send(self, frame: bytes) -> None:
+        """Sends a frame to every receiver; `make_room` was called before."""
+        if self._deliveries is None:
             return
-        if not self._free:
-            self.reap(reaped)
-        envelope = self._free.popleft()
-        tensor, view = envelope
+        tensor, view = self._envelopes[self._sent % len(self._envelopes)]
         inside = min(len(frame), self._room)
         view[:_LENGTH_BYTES] = len(frame).to_bytes(_LENGTH_BYTES, "little")
         view[_LENGTH_BYTES : _LENGTH_BYTES + inside] = frame[:inside]
-        works = [[self._gloo.send([tensor], target, _TAG)] for target in self._targets]
+        works = [self._gloo.send([tensor], target, _TAG) for target in self._targets]
         if len(frame) > inside:
             rest = torch.from_numpy(np.frombuffer(frame, dtype=np.uint8)[inside:].copy())
-            for target, sends in zip(self._targets, works, strict=True):
-                sends.append(self._gloo.send([rest], target, _TAG))
-        self._in_flight.append(_Sent(step, envelope, works))
+            works += [self._gloo.send([rest], target, _TAG) for target in self._targets]
+        self._deliveries.watch(works)
+        self._sent += 1
 
-    def arrived(self, step: int, reaped: Reaped | None = None) -> None:
-        """Every rank has applied the frame of `step`, a vote says: it has arrived, and so have those before it."""
-        while self._in_flight and self._in_flight[0].step <= step:
-            self._let_go(reaped)
+    def make_room(self, reaped: Reaped | None = None) -> None:
+        """Waits until one more frame may be sent. `reaped` hears of each edge how many have arrived since it was told
+        last."""
+        if self._deliveries is None:
+            return
+        done = self._deliveries.done
+        if self._sent - done == len(self._envelopes):
+            self._wait(done + 1)
+            done = self._deliveries.done
+        if reaped is not None and done != self._reaped:
+            for edge in range(len(self._receivers)):
+                reaped(edge, done - self._reaped)
+            self._reaped = done
 
-    def reap(self, reaped: Reaped | None = None) -> None:
-        """Waits until the oldest frame in flight has arrived on every edge."""
-        sent = self._in_flight[0]
-        self._waits.begin("send", self._receivers[0], sent.step, self._in_flight[-1].step)
+    def drain(self) -> None:
+        """Waits until all that was sent has arrived."""
+        if self.in_flight:
+            self._wait(self._sent)
+
+    def _wait(self, arrived: int) -> None:
+        assert self._deliveries is not None, "a rank without receivers sends nothing"
+        self._waits.begin("send", self._receivers[0], arrived, self._deliveries.done)
         try:
-            assert self._sends is not None, "a rank without receivers sends nothing"
-            self._sends.wait([work for sends in sent.works for work in sends])
+            self._deliveries.wait(arrived)
         finally:
             self._note("send", self._waits.end("send"))
-        self._let_go(reaped)
-
-    def _let_go(self, reaped: Reaped | None) -> None:
-        self._free.append(self._in_flight.popleft().envelope)
-        if reaped is not None:
-            for edge in range(len(self._receivers)):
-                reaped(edge)
 
     def receive(self, step: int) -> bytes:
         """Waits for the next frame, which is that of `step`."""
@@ -154,15 +141,10 @@ class FrameChain:
     def _receive(self, tensor: torch.Tensor) -> None:
         self._gloo.recv([tensor], self._group.index(self._source or 0), _TAG).wait(FOREVER)
 
-    def drain(self) -> None:
-        """Waits until all that was sent has arrived."""
-        while self._in_flight:
-            self.reap()
-
     def close(self) -> None:
         """Ends its thread."""
-        if self._sends is not None:
-            self._sends.end()
+        if self._deliveries is not None:
+            self._deliveries.end()
 
     def _note(self, operation: str, seconds: float) -> None:
         self._counts.waits[operation] = self._counts.waits.get(operation, 0) + 1

@@ -110,20 +110,18 @@ class GlooPlane(VotingPlane):
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
         with self._guarded("enter"):
-            rank, votes = self._started()
-            frames, step = self._frames, self.step + 1
+            rank, _ = self._started()
+            frames = self._frames
             assert frames is not None
             if self.place.leads:
-                frames.arrived(votes.applied_step, rank.delivered)
-                if rank.full_edge is not None:
-                    frames.reap(rank.delivered)
+                frames.make_room(rank.delivered)
                 frame = self._lead(controls)
-                frames.send(step, frame)
+                frames.send(frame)
                 info = read_frame(frame)
             else:
-                frames.arrived(votes.applied_step)
-                frame = frames.receive(step)
-                frames.send(step, frame)  # before it is looked at: the ranks behind are owed it whatever this one finds
+                frame = frames.receive(self.step + 1)
+                frames.make_room()
+                frames.send(frame)  # before it is looked at: the ranks behind are owed it whatever this one finds
                 info = rank.follow(frame)
                 self.counts.frames += 1
             self.step = info.step

@@ -45,28 +45,35 @@ def wait_collective(work: Any, lost: Lost) -> None:
             raise ConnectionLost("the plane was lost")
 
 
-class SendWaiter:
-    """A thread that waits for sends, one lot after the other."""
+class Deliveries:
+    """Sends in their order, and how many of them have arrived: a thread waits for one lot after the other."""
 
     def __init__(self, lost: Lost) -> None:
         self._lost = lost
-        self._asked: queue.SimpleQueue[tuple[list[Any], threading.Event, list[Exception]] | None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
+        self._more = threading.Event()
+        self._error: Exception | None = None
+        self.done = 0
+        """Lots of which all sends have arrived."""
         self._thread = threading.Thread(target=self._run, name="isoradix-sends", daemon=True)
         self._thread.start()
 
-    def wait(self, works: list[Any]) -> None:
-        """Waits until these sends have arrived.
+    def watch(self, works: list[Any]) -> None:
+        """One more lot."""
+        self._asked.put(works)
+
+    def wait(self, count: int) -> None:
+        """Waits until so many lots have arrived.
 
         Raises:
             RuntimeError: their group is broken, or the plane is lost.
         """
-        done, errors = threading.Event(), list[Exception]()
-        self._asked.put((works, done, errors))
-        while not done.wait(_SLICE_S):
-            if self._lost():
+        while self.done < count:
+            if self._error is not None:
+                raise self._error
+            self._more.clear()
+            if self.done < count and not self._more.wait(_SLICE_S) and self._lost():
                 raise ConnectionLost("the plane was lost")
-        if errors:
-            raise errors[0]
 
     def end(self) -> None:
         """Ends the thread, or leaves it behind in a wait that never ends."""
@@ -74,14 +81,15 @@ class SendWaiter:
         self._thread.join(_SLICE_S)
 
     def _run(self) -> None:
-        while (asked := self._asked.get()) is not None:
-            works, done, errors = asked
-            try:
+        try:
+            while (works := self._asked.get()) is not None:
                 for work in works:
                     work.wait(FOREVER)
-            except RuntimeError as error:
-                errors.append(error)
-            done.set()
+                self.done += 1
+                self._more.set()
+        except RuntimeError as error:
+            self._error = error
+            self._more.set()
 
 
 def keep_for_ever(group: Any) -> None:

@@ -2,8 +2,7 @@
 
 Ranks are numbered as serving engines do: pipeline stage outermost, then data-parallel replica (of the attention), then
 context-parallel rank, tensor-parallel rank innermost. A *domain* is one data-parallel replica: its ranks hold
-isomorphic trees. A *lane* is what has equal context- and tensor-parallel rank in all stages of a domain: frames travel
-down it.
+isomorphic trees. Frames travel from its leader, member 0, from member to member, and never up the pipeline.
 """
 
 from dataclasses import dataclass
@@ -108,13 +107,12 @@ class Topology:
         return self._routes[member][0]
 
     def receivers(self, member: int) -> tuple[int, ...]:
-        """The members to which `member` sends its frames on: the rest of stage 0 (the leader), and the next stage of
-        its lane."""
+        """The members to which `member` sends its frames on: one for the leader, two at most for the others."""
         return self._routes[member][1]
 
     def _route(self, member: int) -> tuple[int | None, tuple[int, ...]]:
-        stage = member // self.lanes
-        below = (member + self.lanes,) if stage + 1 < self.pp else ()
+        """A binary tree below member 1, in the order of the members: no frame goes up the pipeline, and the leader's
+        scheduler, which all others wait for, sends once."""
         if member == 0:
-            return None, (*range(1, self.lanes), *below)
-        return (0 if stage == 0 else member - self.lanes), below
+            return None, tuple(range(1, min(2, self.members)))
+        return member // 2, tuple(range(2 * member, min(2 * member + 2, self.members)))

@@ -18,7 +18,6 @@ from isoradix.consensus.waits import ALL, WaitBoard
 log = logging.getLogger("isoradix")
 
 _END_S: Final = 5.0
-_APPLIED_STEP_WORD: Final = 12
 _RUNNING_WORD: Final = 14
 """Of a ballot: 0 while some rank is paused."""
 
@@ -50,8 +49,6 @@ class VoteThread:
         self._ending = threading.Event()
         self.newest: Reduced | None = None
         """The newest vote that is completed here."""
-        self.applied_step = -1
-        """The step that every rank had applied, as it says. Frees the envelopes of frames; decides nothing."""
         self.completed_ns = 0
         """When it was, on this rank's monotonic clock."""
         self._thread = threading.Thread(target=self._run, name=f"isoradix-votes-{machine.rank}", daemon=True)
@@ -90,7 +87,6 @@ class VoteThread:
         except DivergenceError as error:
             raise self._blame(error) from error
         self.completed_ns = time.monotonic_ns()
-        self.applied_step = int(words[_APPLIED_STEP_WORD])
         self._counts.votes += 1
         self._on_vote(words[_RUNNING_WORD] == 0)
 
