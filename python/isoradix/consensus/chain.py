@@ -21,6 +21,7 @@ from isoradix import Board, Control, FrameInfo, ProtocolError, Rank, Reduced, Vo
 from isoradix.consensus.frames import FrameChain
 from isoradix.consensus.reducers import GlooReducer
 from isoradix.consensus.remote import RemotePlane, now_ms
+from isoradix.consensus.rendezvous import Meeting
 from isoradix.consensus.waits import ALL
 
 _VECTOR_AT: Final = 64
@@ -44,7 +45,10 @@ class ChainPlane(RemotePlane):
 
     def _group_members(self) -> dict[str, range]:
         everyone = range(self.topology.members)
-        return {"votes": everyone, "frames": everyone, "counts": range(self.topology.lanes)}
+        return {"votes": everyone, "counts": range(self.topology.lanes)}
+
+    def _connect(self, meeting: Meeting) -> None:
+        self._frames = self._chain(meeting)
 
     @property
     def edges(self) -> int:
@@ -57,11 +61,6 @@ class ChainPlane(RemotePlane):
         if self._parts is not None:
             raise ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
         self._parts = rank, board, votes
-        member, topology = self.place.member, self.topology
-        source, receivers = topology.source(member), topology.receivers(member)
-        group, waits = self._groups["frames"], self._waits
-        given = (topology.pp, votes.words, waits, self.counts, self.is_lost)
-        self._frames = FrameChain(group, source, receivers, *given)
         self._reducer = (
             GlooReducer(self._groups["counts"], votes.words, self.is_lost) if self.place.stage == 0 else None
         )
@@ -134,10 +133,6 @@ class ChainPlane(RemotePlane):
         counts, seconds = self.counts, self._waits.end(operation)
         counts.waits[operation] = counts.waits.get(operation, 0) + 1
         counts.wait_seconds[operation] = counts.wait_seconds.get(operation, 0.0) + seconds
-
-    def _finish(self) -> None:
-        if self._frames is not None:
-            self._frames.drain()
 
     def _end_threads(self) -> None:
         if self._frames is not None:

@@ -1,4 +1,4 @@
-"""The plane of real deployments: votes on a thread and a group of their own, frames down a chain of another group."""
+"""The plane of real deployments: votes on a thread and a gloo group of their own, frames from rank to rank."""
 
 import time
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError
 from isoradix.consensus.frames import FrameChain
 from isoradix.consensus.reducers import GlooReducer, NcclReducer
 from isoradix.consensus.remote import RemotePlane, not_started, now_ms
+from isoradix.consensus.rendezvous import Meeting
 from isoradix.consensus.votes import VoteThread
 
 _APPLIED_STEP: Final = slice(64 + 8 * 12, 64 + 8 * 13)
@@ -82,7 +83,7 @@ class VotingPlane(RemotePlane):
 
 
 class GlooPlane(VotingPlane):
-    """Votes on a thread with its own group; frames by isend and recv on another one."""
+    """Votes on a thread with its own group; frames over connections of their own, from rank to rank."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._frames: FrameChain | None = None
@@ -98,21 +99,15 @@ class GlooPlane(VotingPlane):
         """Frames sent that are not known to have arrived, at most pipeline stages plus one."""
         return 0 if self._frames is None else self._frames.in_flight
 
-    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
-        """Begins to vote. Once."""
-        super().start(rank, board, votes)
-        member, topology = self.place.member, self.topology
-        source, receivers = topology.source(member), topology.receivers(member)
-        group, waits = self._groups["frames"], self._waits
-        given = (topology.pp, votes.words, waits, self.counts, self.is_lost)
-        self._frames = FrameChain(group, source, receivers, *given)
+    def _connect(self, meeting: Meeting) -> None:
+        self._frames = self._chain(meeting)
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
         with self._guarded("enter"):
             rank, _ = self._started()
             frames = self._frames
-            assert frames is not None
+            assert frames is not None, "it is connected as long as the plane is open"
             if self.place.leads:
                 frames.make_room(rank.delivered)
                 frame = self._lead(controls)
@@ -126,11 +121,6 @@ class GlooPlane(VotingPlane):
                 self.counts.frames += 1
             self.step = info.step
             return info
-
-    def _finish(self) -> None:
-        if self._frames is not None:
-            self._frames.drain()
-        super()._finish()
 
     def _end_threads(self) -> None:
         super()._end_threads()

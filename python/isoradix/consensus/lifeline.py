@@ -5,7 +5,7 @@ lifelines a rank says at which step it is and what it waits for, four times a se
 has failed. So every survivor can name the rank that was lost: by a connection that closed without a goodbye (killed),
 by silence (stopped), by what it said itself (failed), or because it alone does not move while all others wait.
 
-Messages are JSON, one a line: `{"hello": member}`, `{"beat": [step, waiting for, seconds]}`, `{"bye": 1}`,
+Messages are JSON, one a line: `{"beat": [step, waiting for, seconds]}`, `{"bye": 1}`,
 `{"lost": [[ranks], reason]}`.
 """
 
@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from isoradix.consensus.rendezvous import Meeting, lost_at_start
-from isoradix.consensus.sockets import spare
+from isoradix.consensus.links import connect
+from isoradix.consensus.rendezvous import Meeting
 
 _LONGEST_MESSAGE: Final = 64 << 10
 _NOBODY: Final = "nobody in particular: no rank is silent, and none stands still alone"
@@ -82,7 +82,9 @@ class Lifelines:
         self._declaring = threading.Lock()
         self._ending = False
         self.verdict: Verdict | None = None
-        self._peers = _connect(meeting)
+        others = set(range(meeting.members)) - {meeting.member}
+        connections = connect(meeting, "lifelines", others)
+        self._peers = [Peer(member, meeting.rank_of(member), connections[member]) for member in sorted(others)]
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name=f"isoradix-lifelines-{meeting.place.rank}", daemon=True)
         self._thread.start()
@@ -220,38 +222,3 @@ class Lifelines:
 
 def _named(ranks: tuple[int, ...]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
-
-
-def _connect(meeting: Meeting) -> list[Peer]:
-    """One connection to every other member: to those below this rank, from those above it."""
-    seconds = meeting.patience.fatal_ms / 1000
-    try:
-        with socket.create_server((meeting.address, 0), backlog=meeting.members) as server:
-            server.settimeout(seconds)
-            own = f"{meeting.address} {server.getsockname()[1]}"
-            places = [place.rsplit(" ", 1) for place in meeting.tell("lifeline", own)]
-            connections: dict[int, socket.socket] = {}
-            for member, (host, port) in enumerate(places[: meeting.member]):
-                connection = connections[member] = socket.create_connection((host, int(port)), seconds)
-                connection.sendall(json.dumps({"hello": meeting.member}).encode() + b"\n")
-            while len(connections) < meeting.members - 1:
-                connection, _ = server.accept()
-                connection.settimeout(seconds)
-                connections[json.loads(_first_line(connection))["hello"]] = connection
-    except (OSError, ValueError) as error:
-        raise lost_at_start(f"lifelines could not be connected: {error}") from error
-    for connection in connections.values():
-        spare(connection)
-        connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return [Peer(member, meeting.rank_of(member), connections[member]) for member in sorted(connections)]
-
-
-def _first_line(connection: socket.socket) -> bytes:
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = connection.recv(1)
-        if not byte or len(line) > 64:
-            raise ValueError("a stranger called")
-        line += byte
-    return line

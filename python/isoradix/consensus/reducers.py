@@ -7,7 +7,8 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from isoradix.consensus.patient import FOREVER, Lost, wait_collective
+from isoradix.consensus.links import Lost
+from isoradix.consensus.patient import FOREVER, wait_collective
 from isoradix.consensus.rendezvous import Group, Meeting
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from isoradix import Board, IsoradixError, Patience, ProtocolError, Rank, VoteMachine
+from isoradix.consensus.frames import FrameChain
 from isoradix.consensus.lifeline import Beat, Lifelines, Verdict
+from isoradix.consensus.links import connect
 from isoradix.consensus.plane import PlaneCounts, PlaneLost
 from isoradix.consensus.reducers import gather
-from isoradix.consensus.rendezvous import Group, Meeting, meet, open_store
+from isoradix.consensus.rendezvous import Group, Meeting, arrive, meet, open_store
 from isoradix.consensus.topology import Place, Topology
 from isoradix.consensus.waits import ALL, WaitBoard
 from isoradix.consensus.watch import Watch
@@ -67,6 +69,7 @@ class RemotePlane:
             for name, members in self._group_members().items():
                 if self.place.member in members:
                     self._groups[name] = Group(meeting, name, members)
+            self._connect(meeting)
             self._watch = Watch(self._waits, patience, meeting.rank_of)
             self._lifelines = Lifelines(meeting, self._beat, self._look, self._cut)
         except BaseException:
@@ -95,7 +98,10 @@ class RemotePlane:
         """
         store, address = open_store(store_address, hosts_store, patience)
         try:
-            return cls(topology, rank, store, patience=patience, address=address, **options)
+            plane = cls(topology, rank, store, patience=patience, address=address, **options)
+            # other domains may still need the store that this rank takes with it when it ends
+            arrive(topology, rank, store, patience, plane.epoch, waits=hosts_store)
+            return plane
         except PlaneLost:
             if hosts_store:  # the others are about to find the same, in this store
                 time.sleep(_LINGER_S)
@@ -103,8 +109,19 @@ class RemotePlane:
 
     def _group_members(self) -> dict[str, range]:
         """The groups to be made, in order: all members that are in them."""
-        everyone = range(self.topology.members)
-        return {"votes": everyone, "frames": everyone}
+        return {"votes": range(self.topology.members)}
+
+    def _connect(self, meeting: Meeting) -> None:
+        """Connects what it needs beside groups and lifelines."""
+
+    def _chain(self, meeting: Meeting) -> FrameChain:
+        """This rank's place in the frame chain."""
+        member, topology = self.place.member, self.topology
+        source, receivers = topology.source(member), topology.receivers(member)
+        links = connect(meeting, "frames", [*receivers, *([] if source is None else [source])])
+        above = None if source is None else (source, links[source])
+        below = {receiver: links[receiver] for receiver in receivers}
+        return FrameChain(above, below, topology.pp, self._waits, self.counts, self.is_lost)
 
     # the start
 

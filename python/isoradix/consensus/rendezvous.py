@@ -81,6 +81,23 @@ def meet(topology: Topology, rank: int, store: Any, patience: Patience, *, epoch
     return meeting
 
 
+def arrive(topology: Topology, rank: int, store: Any, patience: Patience, epoch: int, *, waits: bool) -> None:
+    """This rank is connected; where it `waits`, until all ranks of the deployment are.
+
+    Raises:
+        PlaneLost: one did not come.
+    """
+    keys = [f"isoradix/{epoch}/connected/{other}" for other in range(topology.ranks)]
+    try:
+        store.set(keys[rank], "")
+        if waits:
+            store.wait(keys, timedelta(milliseconds=patience.fatal_ms))
+    except RuntimeError as error:
+        missing = tuple(other for other, key in enumerate(keys) if waits and not store.check([key]))
+        what = f"rank {', '.join(map(str, missing))} did not connect" if missing else "the store of the start is lost"
+        raise PlaneLost(f"{what}\nhint: look at the logs of the others", missing, what) from error
+
+
 def open_store(address: str, hosts: bool, patience: Patience) -> tuple[Any, str]:
     """A store at `host:port`, which this rank serves if it `hosts` it; with the address of this machine on the way
     there.
