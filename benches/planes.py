@@ -72,7 +72,7 @@ def _measure(plane: str, config: dict[str, Any], rank: int, store: Any, epoch: i
     topology = Topology(tp=config["tp"], pp=config["ranks"] // config["tp"])
     options = {"epoch": epoch, "wait_board": Path(config["folder"])}
     if plane == "none":
-        return _run(LocalPlane(epoch=epoch), config, count_enter=False)
+        return _run(LocalPlane(epoch=epoch), config)
     if plane == "all-reduce":
         return _run(LocalPlane(epoch=epoch), config, before=_all_reduce(store, config["ranks"], rank, epoch))
     made = (GlooPlane if plane == "gloo" else ChainPlane)(topology, rank, store, **options)
@@ -93,9 +93,7 @@ def _all_reduce(store: Any, ranks: int, rank: int, epoch: int) -> Callable[[], N
     return lambda: group.allreduce([counts], minimum).wait()
 
 
-def _run(
-    plane: Any, config: dict[str, Any], *, before: Callable[[], None] | None = None, count_enter: bool = True
-) -> dict[str, Any]:
+def _run(plane: Any, config: dict[str, Any], *, before: Callable[[], None] | None = None) -> dict[str, Any]:
     """Microseconds of `enter` (and of `before`) in each step; votes, and their age."""
     from isoradix import Control, SlotPool
     from isoradix.driver import Driver
@@ -113,8 +111,8 @@ def _run(
         entered = time.perf_counter_ns()
         driver.enter(controls)
         end = time.perf_counter_ns()
-        # without a plane `enter` is the cache's own work, and the blocking all-reduce is measured without that
-        spent.append(entered - start if before is not None else end - entered if count_enter else 0)
+        # the blocking all-reduce is measured without the cache's own work, which is what `none` has
+        spent.append(entered - start if before is not None else end - entered)
         if driver.slots.available < PAGE:
             driver.slots.free(driver.cache.evict(PAGE).slots)
         driver.cache.insert([number] * PAGE, driver.slots.alloc(PAGE))
@@ -185,7 +183,7 @@ def show(ranks: int, found: dict[str, Any], loads: list[str], title: str) -> Non
     print(f"{header} {'vote age, steps':>16} {'fixed loop':>12}")
     for load in loads:
         blocking = found[f"{load}/all-reduce"]
-        for plane in PLANES[1:]:
+        for plane in PLANES:
             row = found[f"{load}/{plane}"]
             ratios = f"{row['median_us'] / blocking['median_us']:.3f} / {row['p99_us'] / blocking['p99_us']:.2f}"
             age = f"{row['vote_age_ms']:.1f} ms, {row['vote_age_steps']:.1f}" if plane == "gloo" else ""
