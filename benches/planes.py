@@ -41,7 +41,6 @@ def free_port() -> int:
 def serve(config: dict[str, Any], rank: int) -> None:
     """Measures every plane under every load on this rank, and prints what it found as one line of JSON."""
     import torch
-    import torch.distributed as dist
 
     torch.set_num_threads(1)
     if config["scheduler"] == "rr":
@@ -56,7 +55,6 @@ def serve(config: dict[str, Any], rank: int) -> None:
     store.set(f"done/{rank}", "")
     store.wait([f"done/{other}" for other in range(config["ranks"])])
     print(json.dumps(found), flush=True)
-    del dist
 
 
 def _open_store(config: dict[str, Any], rank: int) -> tuple[Any, str]:

@@ -17,7 +17,6 @@ from isoradix import (
     Board,
     Cancel,
     Control,
-    DivergenceError,
     FrameInfo,
     FreeSlots,
     InvalidInputError,
@@ -31,7 +30,7 @@ from isoradix import (
     VoteMachine,
     agree,
 )
-from isoradix.consensus.plane import Plane
+from isoradix.consensus.plane import Plane, first_line, named_by
 from isoradix.copies.engine import Copy, CopyEngine
 
 _CACHE_DEFAULTS: Final[Mapping[str, object]] = {
@@ -102,7 +101,7 @@ class Driver:
         self.rank = self._seat()
         if engine is not None:
             engine.attach(self.board)
-        plane.start(self.rank, self.board, self.votes)
+        plane.start(self.rank, self.board, self.votes, self._poll)
 
     def _settings(self, page_size: int, settings: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
         topology = self.plane.topology
@@ -141,6 +140,7 @@ class Driver:
             ProtocolError: after the last step.
             PlaneLost, DivergenceError, HostPoolError, OperationError: fatal; close, and start anew.
         """
+        self._check_open()
         try:
             self.enter(controls)
             yield self.cache
@@ -151,24 +151,25 @@ class Driver:
 
     def _fail(self, error: BaseException) -> None:
         """The others hear what has happened here, and whom it names."""
-        what = str(error).partition("\n")[0]
-        place, topology = self.plane.place, self.plane.topology
-        named = getattr(error, "ranks", None) if isinstance(error, DivergenceError) else None
-        ranks = tuple(topology.rank_of(place.domain, member) for member in named) if named else None
-        self.plane.fail(f"{type(error).__name__}: {what}" if what else type(error).__name__, ranks)
+        ranks = named_by(error, self.plane.topology, self.plane.place.domain)
+        self.plane.fail(f"{type(error).__name__}: {first_line(error)}", ranks or None)
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """The first half of `step`, for schedulers that are no block."""
-        if self.stopped:
-            raise ProtocolError(
-                "enter out of order: the stop frame was the last\nhint: leave the loop when driver.stopped"
-            )
-        if self.engine is not None:
-            self.engine.poll()
+        self._check_open()
+        self._poll()
         frame = self.plane.enter(controls)
         self._open = True
         self.stopped = frame.stops
         return frame
+
+    def _check_open(self) -> None:
+        if self.stopped:
+            raise ProtocolError("enter out of order: the stop frame was the last\nhint: loop while not driver.stopped")
+
+    def _poll(self) -> None:
+        if self.engine is not None:
+            self.engine.poll()
 
     def end(self) -> None:
         """The second half: what the step wished for becomes operations, and this rank's copies start."""
@@ -213,7 +214,11 @@ class Driver:
             return
         self._closed = True
         if self.engine is not None:
-            self.engine.close()
+            try:
+                self.engine.close()
+            except BaseException as error:
+                self._fail(error)
+                raise
         if self.stopped and not self._open:
             self.plane.leave()
         else:

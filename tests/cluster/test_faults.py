@@ -113,7 +113,7 @@ def effect(operation: int, kind: str = "backup", pages: tuple[int, ...] = (4,)) 
 
 def test_late_reports_come_when_they_are_due() -> None:
     log = Log()
-    engine = LateEngine(log, lambda: 0.05)
+    engine = LateEngine(log, lambda operation: 0.05)
     engine.attach(cast(Board, log))
     engine.start(effect(0))
     engine.poll()
@@ -130,7 +130,7 @@ def test_late_reports_come_when_they_are_due() -> None:
 
 def test_a_slow_copy_is_slow_on_another_thread() -> None:
     log = Log()
-    engine = SlowEngine(log, lambda: 0.05)
+    engine = SlowEngine(log, lambda operation: 0.05)
     engine.attach(cast(Board, log))
     begun = time.monotonic()
     copies = [engine.start(effect(number, "load_back")) for number in range(2)]
@@ -144,7 +144,7 @@ def test_a_slow_copy_is_slow_on_another_thread() -> None:
 
 def test_a_slow_copy_is_cancelled_before_it_begins() -> None:
     log = Log()
-    engine = SlowEngine(log, lambda: 60.0)
+    engine = SlowEngine(log, lambda operation: 60.0)
     engine.attach(cast(Board, log))
     copy = engine.start(effect(3))
     engine.cancel(3)

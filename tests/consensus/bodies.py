@@ -118,7 +118,7 @@ def pauses(member: Member) -> str:
 def out_of_order(member: Member) -> None:
     driver, plane = member.driver, member.driver.plane
     with pytest.raises(ProtocolError, match="has been started"):
-        plane.start(driver.rank, driver.board, driver.votes)
+        plane.start(driver.rank, driver.board, driver.votes, lambda: None)
     with driver.step([Control.stop()] if member.leads else ()):
         pass
     with pytest.raises(ProtocolError, match="stop frame was the last"):
@@ -152,3 +152,11 @@ class Late(GlooPlane):
         if rank == 2:
             raise KeyError("not today")
         super().__init__(topology, rank, *args, **options)
+
+
+def decides(member: Member) -> None:
+    if not member.leads:
+        with pytest.raises(ProtocolError, match="1 controls were given by rank 1"):
+            member.driver.enter([Control.stop()])
+    with member.driver.step([Control.stop()] if member.leads else ()):
+        pass

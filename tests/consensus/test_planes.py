@@ -1,6 +1,8 @@
 """Planes over real gloo: ranks in processes, which step, end, fail and part."""
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.consensus.bodies import (
     SIZES,
     STEPS,
     Late,
+    decides,
     fails,
     gathers,
     held_back,
@@ -157,3 +160,17 @@ def test_one_rank_needs_no_process() -> None:
     assert driver.plane.counts.frames == 10
     with pytest.raises(InvalidInputError, match="limit 1"):
         LocalPlane(Topology(tp=2))
+
+
+def test_a_followers_decisions_are_refused(tmp_path: Path) -> None:
+    answers = run(GlooPlane, Topology(tp=2), decides, tmp_path)
+    assert answers == [None, None]
+
+
+def test_one_rank_needs_no_torch() -> None:
+    script = (
+        "import sys; from isoradix import SlotPool;"
+        "from isoradix.consensus import LocalPlane; from isoradix.driver import Driver;"
+        "Driver(LocalPlane(), None, SlotPool(64, page_size=4), page_size=4); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -100,12 +100,12 @@ def two(tmp_path: Path) -> Any:
 
 def test_all_vote_threads_leave_after_the_stop_frame(two: Two) -> None:
     two.step()
-    two.until(lambda: all(thread.newest is not None for thread in two.threads))
+    two.until(lambda: all(thread.newest[0] is not None for thread in two.threads))
     two.step(controls=(Control.stop(),))
     for thread in two.threads:
         thread.join()
     assert two.failures == [None, None]
-    newest = [thread.newest for thread in two.threads]
+    newest = [thread.newest[0] for thread in two.threads]
     assert newest[0] is not None and newest[1] is not None  # noqa: PT018
     assert newest[0].vote == newest[1].vote
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -59,7 +59,7 @@ class StubPlane:
         self.domain.barrier.wait(timeout=60)
         return list(self.domain.records)
 
-    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+    def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
         self.rank, self.board, self.votes = rank, board, votes
         self.vector = np.empty(votes.words, dtype=np.int64)
 
@@ -82,6 +82,8 @@ class StubPlane:
     def wait(self, operation: str) -> None:
         self.counts.waits[operation] = self.counts.waits.get(operation, 0) + 1
         self.counts.wait_seconds[operation] = self.counts.wait_seconds.get(operation, 0.0) + 0.25
+
+    def check(self) -> None: ...
 
     def leave(self) -> None:
         pass

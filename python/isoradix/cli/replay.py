@@ -1,7 +1,7 @@
 """`isoradix replay`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,7 @@ from isoradix.cli.output import command_line, save_report, show_facts, show_json
 from isoradix.cli.sources import LIMIT, PAGE_SIZE, REQUESTS, SEED, TRACE, WORKLOAD, choose_source
 from isoradix.cli.values import LARGEST_PAGE, capacity, count, report_path
 from isoradix.replay.runner import ReplayConfig, Replayer, ReplayResult
+from isoradix.replay.source import Source
 from isoradix.replay.stats import OPERATIONS
 
 EXAMPLES = """Examples:
@@ -23,6 +24,18 @@ EXAMPLES = """Examples:
   isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
+CAPACITY: Final[Any] = typer.Option(
+    "--capacity", metavar="TOKENS", help="Tokens that the cache may hold, for example 4M; cut down to whole pages."
+)
+POLICY: Final[Any] = typer.Option(
+    metavar="NAME", help="lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru:threshold,next_prompt."
+)
+RESUME: Final[Any] = typer.Option(
+    "--resume", help="Insert from where the match ended, as a scheduler may; hit counts then skip the prefix."
+)
+REPORT: Final[Any] = typer.Option(metavar="FILE", help="Write one self-contained HTML page with plots.")
+JSON: Final[Any] = typer.Option("--json", help="Print one JSON object instead of tables.")
+
 
 def replay(
     context: typer.Context,
@@ -32,27 +45,9 @@ def replay(
     seed: Annotated[str, SEED] = "0",
     limit: Annotated[str | None, LIMIT] = None,
     page_size: Annotated[str, PAGE_SIZE] = "64",
-    capacity_: Annotated[
-        str,
-        typer.Option(
-            "--capacity",
-            metavar="TOKENS",
-            help="Tokens that the cache may hold, for example 4M; cut down to whole pages.",
-        ),
-    ] = "4M",
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="lru, lfu, fifo, mru, filo, priority, slru[:threshold] or tlru:threshold,next_prompt."
-        ),
-    ] = "lru",
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Insert from where the match ended, as a scheduler may; hit counts then skip the prefix.",
-        ),
-    ] = False,
+    capacity_: Annotated[str, CAPACITY] = "4M",
+    policy: Annotated[str, POLICY] = "lru",
+    resume: Annotated[bool, RESUME] = False,
     tp: Annotated[str, cluster.TP] = "1",
     pp: Annotated[str, cluster.PP] = "1",
     cp: Annotated[str, cluster.CP] = "1",
@@ -66,10 +61,8 @@ def replay(
     report_ms: Annotated[str, cluster.REPORT_MS] = "5000",
     fatal_ms: Annotated[str, cluster.FATAL_MS] = "60000",
     store_rank: Annotated[str, cluster.STORE_RANK] = "0",
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one self-contained HTML page with plots.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    report: Annotated[Path | None, REPORT] = None,
+    json: Annotated[bool, JSON] = False,
 ) -> int:
     """Replay a request trace or a built-in workload through a bounded cache.
 
@@ -104,6 +97,10 @@ def replay(
         return cluster.replay_cluster(job, source, json, report)
     config = ReplayConfig(page, capacity("--capacity", capacity_, page), policy, resume)
     report_path(report)
+    return _in_this_process(config, source, json, report)
+
+
+def _in_this_process(config: ReplayConfig, source: Source, json: bool, report: Path | None) -> int:
     replayer = Replayer(config)
     with tracking(f"replay {source.name}", source.total) as tracker:
         result = replayer.run(source, tracker.reached)

@@ -9,8 +9,8 @@ from typing import Any, cast
 from isoradix import Board, OperationError, Start
 from isoradix.copies.engine import Copy, CopyEngine
 
-Delay = Callable[[], float]
-"""Draws the seconds of one delay."""
+Delay = Callable[[int], float]
+"""The seconds by which an operation is delayed. It is asked by any thread."""
 
 
 class EngineWrapper:
@@ -45,7 +45,7 @@ class LateReports:
 
     def ended(self, operation: int, succeeded: bool) -> None:
         with self._lock:
-            self._held.append((time.monotonic() + self._delay(), operation, succeeded))
+            self._held.append((time.monotonic() + self._delay(operation), operation, succeeded))
 
     def report(self, until: float) -> None:
         with self._lock:
@@ -90,18 +90,28 @@ class _SlowCopy:
         self.effect = effect
         self._known = threading.Event()
         self._copy: Copy | None = None
+        self._failure: Exception | None = None
 
     @property
     def operation(self) -> int:
         return self.effect.operation
 
-    def begins(self, copy: Copy | None) -> None:
-        """It has begun; or, with None, it never will."""
+    def begins(self, copy: Copy) -> None:
+        """It has begun."""
         self._copy = copy
+        self._known.set()
+
+    def never_begins(self, failure: Exception | None = None) -> None:
+        """It was cancelled before, or could not begin."""
+        self._failure = failure
         self._known.set()
 
     def wait_layer(self, layer: int) -> None:
         self._known.wait()
+        if self._failure is not None:
+            raise OperationError(
+                f"the copy of operation {self.operation} could not begin: {self._failure}"
+            ) from self._failure
         if self._copy is None:
             raise OperationError(f"the copy of operation {self.operation} was cancelled before it began")
         self._copy.wait_layer(layer)
@@ -119,6 +129,7 @@ class SlowEngine(EngineWrapper):
         self._lanes: dict[str, SimpleQueue[_SlowCopy | None]] = {}
         self._threads: list[threading.Thread] = []
         self._board: Board | None = None
+        self._fault: Exception | None = None
 
     def attach(self, board: Board) -> None:
         self._board = board
@@ -137,9 +148,16 @@ class SlowEngine(EngineWrapper):
             if copy is None:
                 self.inner.cancel(operation)
                 return
-        copy.begins(None)
+        copy.never_begins()
         if self._board is not None:
             self._board.finish(operation)
+
+    def poll(self) -> None:
+        self.inner.poll()
+        with self._lock:
+            fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
 
     def close(self) -> None:
         self._closing.set()
@@ -160,11 +178,15 @@ class SlowEngine(EngineWrapper):
 
     def _serve(self, lane: "SimpleQueue[_SlowCopy | None]") -> None:
         while (copy := lane.get()) is not None:
-            self._closing.wait(self._delay())
+            self._closing.wait(self._delay(copy.operation))
             with self._lock:
                 if self._held.pop(copy.operation, None) is None:
                     continue  # cancelled meanwhile
-                copy.begins(self.inner.start(copy.effect))
+                try:
+                    copy.begins(self.inner.start(copy.effect))
+                except Exception as error:  # the lane goes on; the scheduler is told by the copy and by its next poll
+                    self._fault = self._fault or error
+                    copy.never_begins(error)
 
 
 class CorruptEngine(EngineWrapper):

@@ -27,8 +27,8 @@ class Injector:
 
     def __init__(self, faults: Sequence[Fault], rank: int) -> None:
         self._faults = [fault for fault in faults if fault.on(rank)]
-        number = list(KINDS).index
-        self._draws = [Draws(fault.seed, rank, number(fault.kind)) for fault in self._faults]
+        self._rank = rank
+        self._draws = [self._drawn(fault) for fault in self._faults]
         self._withdrawn = False
         self._short = sum(fault.number("pages") for fault in self._faults if fault.kind == "short-pool")
         self._corrupt: CorruptEngine | None = None
@@ -37,12 +37,12 @@ class Injector:
 
     def engine(self, engine: CopyEngine, flip: Callable[[int], None]) -> CopyEngine:
         """The engine with this rank's faults around it; `flip` flips a bit of a host page."""
-        for fault, draws in zip(self._faults, self._draws, strict=True):
+        for fault in self._faults:
             if fault.kind == "copy-slow":
-                engine = SlowEngine(engine, self._noted(fault, draws))
-        for fault, draws in zip(self._faults, self._draws, strict=True):
+                engine = SlowEngine(engine, self._delay(fault))
+        for fault in self._faults:
             if fault.kind == "ack-delay":
-                engine = LateEngine(engine, self._noted(fault, draws))
+                engine = LateEngine(engine, self._delay(fault))
             elif fault.kind == "corrupt":
                 engine = self._corrupt = CorruptEngine(engine, flip)
         return engine
@@ -59,7 +59,7 @@ class Injector:
             match fault.kind:
                 case "sleep" if draws.chance(fault.values["p"].low):
                     self._note(fault.kind)
-                    time.sleep(_delay(fault.values["ms"], draws)())
+                    time.sleep(_seconds(fault.values["ms"], draws))
                 case "alloc-fail" if draws.chance(fault.values["p"].low):
                     self._note(fault.kind)
                     self._withdrawn = True
@@ -86,20 +86,22 @@ class Injector:
             driver.rank.restore(_ALL_PAGES)
             driver.rank.withdraw(self._short)
 
-    def _noted(self, fault: Fault, draws: Draws) -> Delay:
-        """Delays, each of them noted; drawn on an engine's threads."""
-        delay = _delay(fault.values["ms"], draws)
+    def _drawn(self, fault: Fault, *operation: int) -> Draws:
+        return Draws(fault.seed, self._rank, list(KINDS).index(fault.kind), *operation)
 
-        def draw() -> float:
+    def _delay(self, fault: Fault) -> Delay:
+        """Delays, each of them noted. Threads ask in any order, so each operation has a stream of its own."""
+
+        def delay(operation: int) -> float:
             self._note(fault.kind)
-            return delay()
+            return _seconds(fault.values["ms"], self._drawn(fault, operation))
 
-        return draw
+        return delay
 
     def _note(self, kind: str) -> None:
         if len(self.events) < EVENTS_MAX:
             self.events.append((time.monotonic_ns(), kind))
 
 
-def _delay(span: Span, draws: Draws) -> Delay:
-    return lambda: (span.low + (span.high - span.low) * draws.share()) / 1e3
+def _seconds(span: Span, draws: Draws) -> float:
+    return (span.low + (span.high - span.low) * draws.share()) / 1e3

@@ -20,11 +20,14 @@ from isoradix.cluster.job import Job, Task
 from isoradix.cluster.result import Message, MessageReader, Progress, RankFailure, RankResult, Ready
 from isoradix.consensus.waits import default_folder
 
-# beside the fatal threshold: what a rank takes to notice, to close its threads, and to say so
+# beside the fatal threshold: what a rank takes to notice, to close its threads, and to say so; and then to exit
 _GRACE_S: Final = 8.0
 # where all that have ended hold what is left at fault: time to say why, if it still can
 _BLAMED_GRACE_S: Final = 3.0
 _ANSWER_S: Final = 0.5
+_LOOK_S: Final = 0.2
+# a process whose pipe is closed is as good as gone
+_REAP_S: Final = 0.01
 _READ_BYTES: Final = 1 << 20
 _LAST_WORDS: Final = 4000
 
@@ -49,6 +52,8 @@ class _Rank:
         self.rank = task.rank
         self.reader = MessageReader()
         self.requests = 0
+        self.exit_due: float | None = None
+        """Of one whose pipe is closed: when its process is to be gone."""
         self.ended = False
         self.log: IO[bytes] = (Path(task.folder) / f"rank-{task.rank}.log").open("w+b")
         self.outbox, writing = os.pipe()
@@ -139,14 +144,18 @@ class Launcher:
         with selectors.DefaultSelector() as selector:
             for one in self._ranks.values():
                 selector.register(one.outbox, selectors.EVENT_READ, one)
-            while selector.get_map():
-                for key, _ in selector.select(0.2):
+            while left := [one for one in self._ranks.values() if not one.ended]:
+                exiting = [one for one in left if one.exit_due is not None]
+                for key, _ in selector.select(_REAP_S if exiting else _LOOK_S):
                     data = os.read(key.fd, _READ_BYTES)
                     for message in key.data.reader.feed(data):
                         self._hear(key.data, message)
                     if not data:
                         selector.unregister(key.fd)
-                        self._end(key.data)
+                        self._close(key.data)
+                for one in exiting:
+                    if (code := one.process.poll()) is not None:
+                        self._end(one, code)
                 self._end_what_hangs()
 
     def _hear(self, one: _Rank, message: Message) -> None:
@@ -169,12 +178,15 @@ class Launcher:
         for each in self._ranks.values():
             each.tell(b"begin")
 
-    def _end(self, one: _Rank) -> None:
+    def _close(self, one: _Rank) -> None:
         """Its pipe is closed: the process has ended, or is about to."""
-        one.ended = True
+        one.exit_due = time.monotonic() + _GRACE_S
         if not all(each.ready for each in self._ranks.values()):
             self._begin()  # without this one: the others say what they miss
-        code = one.process.wait()
+
+    def _end(self, one: _Rank, code: int) -> None:
+        """Its process is gone."""
+        one.ended = True
         if one.rank not in self._outcome.results and one.rank not in self._outcome.failures:
             self._outcome.failures[one.rank] = self._obituary(one, code)
         # whoever is left of its domain notices within the fatal threshold
@@ -204,7 +216,7 @@ class Launcher:
     def _end_what_hangs(self) -> None:
         now = time.monotonic()
         for one in self._ranks.values():
-            due = self._deadlines.get(self._topology.place(one.rank).domain)
+            due = one.exit_due or self._deadlines.get(self._topology.place(one.rank).domain)
             if not one.ended and due is not None and now > due and one.rank not in self._outcome.killed:
                 self._outcome.killed.append(one.rank)
                 one.process.send_signal(signal.SIGUSR1)  # it writes down where its threads are

@@ -4,6 +4,7 @@ Its task comes on standard input, what it has to say goes to the file descriptor
 the launcher lives; where it ends, so does this process.
 """
 
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -81,9 +82,19 @@ class Worker:
 
     def run(self, memory: "Memory") -> RankResult:
         """Serves this rank's requests."""
-        job, place = self._job, self._place
-        feed = Feed(job.requests.open(), job.page_size, place.domain, job.dp)
+        feed = Feed(self._job.requests.open(), self._job.page_size, self._place.domain, self._job.dp)
         plane = connect(self._task)
+        try:
+            return self._serve(memory, feed, plane)
+        except BaseException as error:
+            named = named_by(error, self._job.topology, self._place.domain)
+            with contextlib.suppress(Exception):  # it is the first error that counts
+                plane.fail(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", named or None)
+            raise
+
+    def _serve(self, memory: "Memory", feed: Feed, plane: Plane) -> RankResult:
+        """From the plane to the result. Where it fails, what is open is left to the end of the process."""
+        job, place = self._job, self._place
         intake = self._intake(feed, plane)  # before the plane votes: then nothing else may be gathered
         slots = SlotPool(job.slots, page_size=job.page_size)
         engine = None
@@ -105,19 +116,14 @@ class Worker:
         self._scheduler = scheduler = Scheduler(
             driver, kv, feed, intake, self._injector, batch=job.batch, step_ms=job.step_ms
         )
-        try:
-            self._serve(driver, scheduler)
-        except BaseException as error:
-            plane.fail(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-            raise
-        finally:
-            driver.close()
+        self._steps(driver, scheduler)
+        driver.close()
         finding = _finding(driver, slots)
         result = self._result(driver, scheduler, feed, kv, finding)
         memory.close()
         return result
 
-    def _serve(self, driver: Driver, scheduler: Scheduler) -> None:
+    def _steps(self, driver: Driver, scheduler: Scheduler) -> None:
         self._injector.begin(driver)
         while not driver.stopped:
             scheduler.step()
@@ -246,4 +252,8 @@ def _counts(counts: PlaneCounts) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    code = main(int(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # all is said, and what has to be closed is: an interpreter's end could wait for threads of a broken group
+    os._exit(code)

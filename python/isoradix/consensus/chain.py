@@ -11,16 +11,17 @@ it.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from isoradix import Board, Control, FrameInfo, ProtocolError, Rank, Reduced, VoteMachine, read_frame
+from isoradix import Board, Control, FrameInfo, Rank, Reduced, VoteMachine, read_frame
 from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer
-from isoradix.consensus.remote import RemotePlane, now_ms
+from isoradix.consensus.remote import RemotePlane
 from isoradix.consensus.rendezvous import Meeting
 from isoradix.consensus.waits import ALL
 
@@ -55,12 +56,13 @@ class ChainPlane(RemotePlane):
         """Ranks to which this one sends its frames."""
         return len(self.topology.receivers(self.place.member))
 
-    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+    def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
         """Makes ready for the first step. Once."""
         self._check("start")
         if self._parts is not None:
-            raise ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
+            raise started_before()
         self._parts = rank, board, votes
+        self._poll = poll
         self._reducer = (
             GlooReducer(self._groups["counts"], votes.words, self.is_lost) if self.place.stage == 0 else None
         )
@@ -68,11 +70,10 @@ class ChainPlane(RemotePlane):
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
+        refuse_controls(self.place, controls)
         with self._guarded("enter"):
             if self._parts is None or self._frames is None:
-                raise ProtocolError(
-                    "enter out of order: the plane is not started\nhint: call start first; a Driver does"
-                )
+                raise not_started()
             rank, frames = self._parts[0], self._frames
             reduced = self._count() if self.place.stage == 0 else None
             if self.place.leads:
@@ -104,7 +105,7 @@ class ChainPlane(RemotePlane):
             if self.topology.lanes > 1:
                 self._reducer.reduce()
         finally:
-            self._note("vote")
+            self.counts.waited("vote", self._waits.end("vote"))
         self.counts.votes += 1
         return votes.complete(board, words)
 
@@ -122,17 +123,13 @@ class ChainPlane(RemotePlane):
             try:
                 while (own < wanted).any():
                     self._check("enter")
+                    self._poll()
                     time.sleep(_LOOK_AGAIN_S)
                     votes.refill(board, self._own)
             finally:
-                self._note("ack")
+                self.counts.waited("ack", self._waits.end("ack"))
         votes.complete(board, counts.astype(np.int64))
         self.counts.votes += 1
-
-    def _note(self, operation: str) -> None:
-        counts, seconds = self.counts, self._waits.end(operation)
-        counts.waits[operation] = counts.waits.get(operation, 0) + 1
-        counts.wait_seconds[operation] = counts.wait_seconds.get(operation, 0.0) + seconds
 
     def _end_threads(self) -> None:
         if self._frames is not None:

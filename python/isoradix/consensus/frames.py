@@ -5,6 +5,7 @@ so a sender knows without asking how many frames are in flight on each edge; at 
 the backpressure that keeps the leader near the others. Nothing else is waited for: a frame is handed to the kernel.
 """
 
+import select
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -85,15 +86,26 @@ class FrameChain:
             wait_for(edge.connection, self._lost)
             return edge.arrived()
         finally:
-            self._note("send")
+            self._counts.waited("send", self._waits.end("send"))
 
     def send(self, frame: bytes) -> None:
         """Sends a frame to every receiver; `make_room` was called before."""
         data = len(frame).to_bytes(_LENGTH_BYTES, "little") + frame
         for edge in self._edges:
-            write(edge.connection, data, self._lost)
+            self._write(edge, data)
             edge.in_flight += 1
         self._sent += 1
+
+    def _write(self, edge: Edge, data: bytes) -> None:
+        """The kernel has room for frames in flight; where it has none for a large one, that is a wait like others."""
+        rest = write(edge.connection, data)
+        while rest:
+            self._waits.begin("send", edge.member, self._sent + 1, self._sent)
+            try:
+                wait_for(edge.connection, self._lost, select.POLLOUT)
+            finally:
+                self._counts.waited("send", self._waits.end("send"))
+            rest = write(edge.connection, rest)
 
     def receive(self, step: int) -> bytes:
         """Waits for the next frame, which is that of `step`."""
@@ -106,9 +118,9 @@ class FrameChain:
                 try:
                     wait_for(connection, self._lost)
                 finally:
-                    self._note("frame")
+                    self._counts.waited("frame", self._waits.end("frame"))
             self._received += data
-        write(connection, _ARRIVED, self._lost)
+        write(connection, _ARRIVED)
         return frame
 
     def _take(self) -> bytes | None:
@@ -129,8 +141,3 @@ class FrameChain:
             edge.connection.close()
         if self._source is not None:
             self._source[1].close()
-
-    def _note(self, operation: str) -> None:
-        counts, seconds = self._counts, self._waits.end(operation)
-        counts.waits[operation] = counts.waits.get(operation, 0) + 1
-        counts.wait_seconds[operation] = counts.wait_seconds.get(operation, 0.0) + seconds

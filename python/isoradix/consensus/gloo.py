@@ -1,13 +1,15 @@
 """The plane of real deployments: votes on a thread and a gloo group of their own, frames from rank to rank."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
-from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, Reduced, VoteMachine, read_frame
+from isoradix import Board, Control, FrameInfo, InvalidInputError, Rank, Reduced, VoteMachine, read_frame
 from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.lifeline import Verdict
+from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer, NcclReducer
-from isoradix.consensus.remote import RemotePlane, not_started, now_ms
+from isoradix.consensus.remote import RemotePlane
 from isoradix.consensus.rendezvous import Meeting
 from isoradix.consensus.votes import VoteThread
 
@@ -31,11 +33,11 @@ class VotingPlane(RemotePlane):
         self._rank: Rank | None = None
         super().__init__(*args, **options)
 
-    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+    def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
         """Begins to vote. Once."""
         self._check("start")
         if self._rank is not None:
-            raise ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
+            raise started_before()
         self._rank = rank
         group = self._groups["votes"]
         if self._backend == "nccl":
@@ -55,7 +57,7 @@ class VotingPlane(RemotePlane):
     def _lead(self, controls: Sequence[Control]) -> bytes:
         """The leader enters its next step; the frame to be sent."""
         rank, votes = self._started()
-        newest, completed_ns = votes.newest, votes.completed_ns
+        newest, completed_ns = votes.newest
         frame = rank.lead(now_ms(), newest, controls)
         self.counts.frames += 1
         if newest is not None and newest.vote != self.counts.newest_framed:
@@ -75,6 +77,11 @@ class VotingPlane(RemotePlane):
             self._votes.join()
             if self._failure is not None:
                 raise self._lost(None)
+
+    def _cut(self, verdict: Verdict | None = None) -> None:
+        super()._cut(verdict)
+        if self._votes is not None:
+            self._votes.reducer.cut()
 
     def _end_threads(self) -> None:
         if self._votes is not None:
@@ -104,6 +111,7 @@ class GlooPlane(VotingPlane):
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
+        refuse_controls(self.place, controls)
         with self._guarded("enter"):
             rank, _ = self._started()
             frames = self._frames

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from isoradix.consensus.links import connect
+from isoradix.consensus.plane import first_line
 from isoradix.consensus.rendezvous import Meeting
 
 _LONGEST_MESSAGE: Final = 64 << 10
@@ -56,6 +57,7 @@ class Peer:
     gone: bool = False
     left: bool = False
     received: bytes = b""
+    unsent: bytes = b""
 
 
 class Lifelines:
@@ -79,7 +81,7 @@ class Lifelines:
         self._beat, self._tick, self._on_lost = beat, tick, on_lost
         self._interval_s = min(0.25, meeting.patience.fatal_ms / 8000)
         self._lost = threading.Event()
-        self._declaring = threading.Lock()
+        self._declaring, self._saying = threading.Lock(), threading.Lock()
         self._ending = False
         self.verdict: Verdict | None = None
         others = set(range(meeting.members)) - {meeting.member}
@@ -158,16 +160,24 @@ class Lifelines:
 
     def _say(self, message: dict[str, Any]) -> None:
         line = json.dumps(message).encode() + b"\n"
-        for peer in self._peers:
-            if not peer.gone:
+        with self._saying:
+            for peer in self._peers:
+                peer.unsent += line
                 try:
-                    peer.connection.send(line)  # a rank that reads nothing any more is found by its own silence
-                except OSError:
-                    continue
+                    peer.unsent = peer.unsent[peer.connection.send(peer.unsent) :]
+                except OSError:  # gone, or it reads nothing any more: then its own silence tells
+                    peer.unsent = peer.unsent[:_LONGEST_MESSAGE]
 
     # the thread
 
     def _run(self) -> None:
+        try:
+            self._listen()
+        except Exception as error:
+            own = self._meeting.place.rank
+            self.declare(Verdict((own,), f"the lifelines of rank {own} failed: {first_line(error)}"))
+
+    def _listen(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ)
             for peer in self._peers:
@@ -201,11 +211,15 @@ class Lifelines:
             return False
         peer.heard = time.monotonic()
         *lines, peer.received = (peer.received + data).split(b"\n")
-        for line in lines:
-            self._understand(peer, line)
-        if len(peer.received) > _LONGEST_MESSAGE:
+        try:
+            for line in lines:
+                self._understand(peer, line)
+            sane = len(peer.received) <= _LONGEST_MESSAGE
+        except (ValueError, TypeError, AttributeError, LookupError):
+            sane = False
+        if not sane:
             self.declare(Verdict((peer.rank,), f"rank {peer.rank} talks nonsense on its lifeline"))
-        return True
+        return sane
 
     def _understand(self, peer: Peer, line: bytes) -> None:
         message = json.loads(line)

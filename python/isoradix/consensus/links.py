@@ -2,13 +2,14 @@
 
 import select
 import socket
+import time
 from collections.abc import Callable, Collection
 from typing import Final
 
+from isoradix.consensus.plane import PlaneLost
 from isoradix.consensus.rendezvous import Meeting, lost_at_start
 from isoradix.consensus.sockets import spare
 
-_MEMBER_BYTES: Final = 4
 _SLICE_MS: Final = 50
 
 Lost = Callable[[], bool]
@@ -24,29 +25,59 @@ def connect(meeting: Meeting, name: str, peers: Collection[int]) -> dict[int, so
     Raises:
         PlaneLost: one did not come.
     """
-    seconds = meeting.patience.fatal_ms / 1000
     connections: dict[int, socket.socket] = {}
     try:
         with socket.create_server((meeting.address, 0), backlog=max(1, len(peers))) as server:
-            spare(server)
-            server.settimeout(seconds)
-            places = meeting.tell(name, f"{meeting.address} {server.getsockname()[1]}")
-            for member in sorted(peer for peer in peers if peer < meeting.member):
-                host, port = places[member].rsplit(" ", 1)
-                connection = connections[member] = socket.create_connection((host, int(port)), seconds)
-                connection.sendall(meeting.member.to_bytes(_MEMBER_BYTES, "little"))
-            while len(connections) < len(peers):
-                connection, _ = server.accept()
-                connection.settimeout(seconds)
-                caller = connection.recv(_MEMBER_BYTES, socket.MSG_WAITALL)
-                connections[int.from_bytes(caller, "little")] = connection
-    except OSError as error:
+            _meet(meeting, name, peers, server, connections)
+    except (OSError, PlaneLost) as error:
+        for connection in connections.values():
+            connection.close()
+        if isinstance(error, PlaneLost):
+            raise
         raise lost_at_start(f"{name} could not be connected: {error}") from error
     for connection in connections.values():
         spare(connection)
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connections
+
+
+def _meet(
+    meeting: Meeting, name: str, peers: Collection[int], server: socket.socket, connections: dict[int, socket.socket]
+) -> None:
+    spare(server)
+    seconds = meeting.patience.fatal_ms / 1000
+    until = time.monotonic() + seconds
+    places = meeting.tell(name, f"{meeting.address} {server.getsockname()[1]}")
+    above = {peer for peer in peers if peer > meeting.member}
+    for member in sorted(set(peers) - above):
+        host, port = places[member].rsplit(" ", 1)
+        connection = connections[member] = socket.create_connection((host, int(port)), seconds)
+        connection.sendall(_greeting(meeting, name, meeting.member))
+    while above:
+        server.settimeout(max(0.001, until - time.monotonic()))
+        connection, _ = server.accept()
+        connection.settimeout(max(0.001, until - time.monotonic()))
+        greeting = _exactly(connection, len(_greeting(meeting, name, 0)))
+        caller = next((peer for peer in above if greeting == _greeting(meeting, name, peer)), None)
+        if caller is None:
+            connection.close()  # a stranger
+            continue
+        above.discard(caller)
+        connections[caller] = connection
+
+
+def _greeting(meeting: Meeting, name: str, member: int) -> bytes:
+    """Who calls, and what for."""
+    return f"isoradix {name} {meeting.epoch:016x} {meeting.place.domain:08x} {member:08x}\n".encode()
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    """So many bytes, or fewer where the caller closes."""
+    data = b""
+    while len(data) < size and (part := connection.recv(size - len(data))):
+        data += part
+    return data
 
 
 def wait_for(connection: socket.socket, lost: Lost, events: int = select.POLLIN) -> None:
@@ -79,19 +110,15 @@ def read(connection: socket.socket, most: int) -> bytes:
     return data
 
 
-def write(connection: socket.socket, data: bytes, lost: Lost) -> None:
-    """Hands all of it to the kernel; waits where that has no room.
+def write(connection: socket.socket, data: bytes) -> bytes:
+    """Hands data to the kernel; what it had no room for.
 
     Raises:
-        LinkBroken: the other end has closed, or the plane is lost.
+        LinkBroken: the other end has closed.
     """
-    rest = memoryview(data)
-    while True:
-        try:
-            rest = rest[connection.send(rest) :]
-        except BlockingIOError:
-            wait_for(connection, lost, select.POLLOUT)
-        except OSError as error:
-            raise LinkBroken(f"a connection broke: {error}") from error
-        if not rest:
-            return
+    try:
+        return data[connection.send(data) :]
+    except BlockingIOError:
+        return data
+    except OSError as error:
+        raise LinkBroken(f"a connection broke: {error}") from error

@@ -1,12 +1,11 @@
 """The plane of a deployment of one rank: no process, no thread, no socket."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, VoteMachine, read_frame
-from isoradix.consensus.plane import PlaneCounts
-from isoradix.consensus.remote import now_ms
+from isoradix.consensus.plane import PlaneCounts, not_started, now_ms, started_before
 from isoradix.consensus.topology import Place, Topology
 
 
@@ -39,18 +38,19 @@ class LocalPlane:
         """This rank's own `data`."""
         return [data]
 
-    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+    def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
         """Begins to vote. Once."""
         if self._parts is not None:
-            raise ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
+            raise started_before()
         self._parts = rank, board, votes
         self._ballot = np.empty(votes.words, dtype=np.int64)
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
-        if self._parts is None or self._closed:
-            what = "not started" if self._parts is None else "closed"
-            raise ProtocolError(f"enter out of order: the plane is {what}\nhint: call start first; a Driver does")
+        if self._parts is None:
+            raise not_started()
+        if self._closed:
+            raise ProtocolError("enter out of order: the plane is closed\nhint: make a new one under a new epoch")
         rank, board, votes = self._parts
         votes.fill(board, self._ballot)
         newest = votes.complete(board, self._ballot)
@@ -59,6 +59,9 @@ class LocalPlane:
         self.counts.frames += 1
         self.counts.votes_framed += 1
         return read_frame(frame)
+
+    def check(self) -> None:
+        """Nobody else can be lost."""
 
     def leave(self) -> None:
         """Closes it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from isoradix import Control, FrameInfo, ProtocolError, read_frame
 from isoradix.consensus.gloo import VotingPlane
+from isoradix.consensus.plane import refuse_controls
 
 
 class PiggybackPlane(VotingPlane):
@@ -22,9 +23,6 @@ class PiggybackPlane(VotingPlane):
         self._outgoing: deque[bytes] = deque()
         self._incoming: deque[bytes] = deque()
         super().__init__(*args, **options)
-
-    def _group_members(self) -> dict[str, range]:
-        return {"votes": range(self.topology.members)}
 
     def take(self) -> bytes:
         """The leader's oldest frame that was not taken.
@@ -44,6 +42,7 @@ class PiggybackPlane(VotingPlane):
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""
+        refuse_controls(self.place, controls)
         with self._guarded("enter"):
             rank, _ = self._started()
             if self.place.leads:

@@ -3,11 +3,21 @@
 A plane moves ballots, frames and records; it decides nothing. The core fills what it sends and checks what it receives.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from isoradix import Board, Control, FrameInfo, IsoradixError, Rank, VoteMachine
+from isoradix import (
+    Board,
+    Control,
+    DivergenceError,
+    FrameInfo,
+    IsoradixError,
+    ProtocolError,
+    Rank,
+    VoteMachine,
+)
 from isoradix.consensus.topology import Place, Topology
 
 
@@ -42,6 +52,11 @@ class PlaneCounts:
     wait_seconds: dict[str, float] = field(default_factory=dict)
     """Seconds spent in them."""
 
+    def waited(self, operation: str, seconds: float) -> None:
+        """One wait is over."""
+        self.waits[operation] = self.waits.get(operation, 0) + 1
+        self.wait_seconds[operation] = self.wait_seconds.get(operation, 0.0) + seconds
+
 
 class Plane(Protocol):
     """One rank's end of a plane. All calls come from the scheduler's thread."""
@@ -68,8 +83,13 @@ class Plane(Protocol):
             PlaneLost: a rank did not come.
         """
 
-    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
-        """Begins to vote. Once, after the caches agree and before the first step."""
+    def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
+        """Begins to vote. Once, after the caches agree and before the first step.
+
+        Args:
+            rank, board, votes: of this rank.
+            poll: reports copies that have ended, where no thread does: for a plane that waits for them.
+        """
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step: the leader stamps a frame and sends it, the others wait for it and apply it.
@@ -82,9 +102,50 @@ class Plane(Protocol):
             DivergenceError: this rank has parted from the others.
         """
 
+    def check(self) -> None:
+        """For a scheduler that waits for something of its own meanwhile.
+
+        Raises:
+            PlaneLost, DivergenceError: the plane is lost.
+        """
+
     def leave(self) -> None:
         """After the stop frame: waits for the last vote, then closes. A no-op on a plane that is closed."""
 
     def fail(self, reason: str, ranks: tuple[int, ...] | None = None) -> None:
         """This rank cannot go on: tells the others why, and who is at fault (None: this rank), and closes. A no-op on a
         plane that is closed."""
+
+
+def named_by(error: BaseException, topology: Topology, domain: int) -> tuple[int, ...]:
+    """The ranks of the deployment that an error names; a divergence names members of its domain."""
+    if isinstance(error, PlaneLost):
+        return error.ranks
+    if isinstance(error, DivergenceError):
+        return tuple(topology.rank_of(domain, member) for member in error.ranks or ())
+    return ()
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without its hint."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def not_started() -> ProtocolError:
+    return ProtocolError("enter out of order: the plane is not started\nhint: call start first; a Driver does")
+
+
+def started_before() -> ProtocolError:
+    return ProtocolError("start out of order: the plane has been started\nhint: a plane drives one rank")
+
+
+def refuse_controls(place: Place, controls: Sequence[Control]) -> None:
+    """Decisions are the leader's alone."""
+    if controls and not place.leads:
+        what = f"{len(controls)} controls were given by {place.name}, limit 0"
+        raise ProtocolError(f"{what}\nhint: only the leader decides; pass them on rank 0 of the domain")
+
+
+def now_ms() -> int:
+    """This rank's monotonic clock, in milliseconds."""
+    return time.monotonic_ns() // 1_000_000

@@ -1,6 +1,7 @@
 """MIN over all ranks of one vector of int64: the only collective that isoradix makes after the start."""
 
-from typing import Any, Protocol
+import time
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -8,8 +9,10 @@ import torch
 import torch.distributed as dist
 
 from isoradix.consensus.links import Lost
-from isoradix.consensus.patient import FOREVER, wait_collective
+from isoradix.consensus.patient import FOREVER, ConnectionLost, wait_collective
 from isoradix.consensus.rendezvous import Group, Meeting
+
+_LOOK_AGAIN_S: Final = 0.0001
 
 
 class Reducer(Protocol):
@@ -52,9 +55,9 @@ class NcclReducer:
     Needs a CUDA device for each rank: NCCL refuses two ranks on one, so a machine with one GPU can run a single rank.
     """
 
-    def __init__(self, meeting: Meeting, group: Group, size: int, lost: Lost, device: int | None = None) -> None:
+    def __init__(self, meeting: Meeting, group: Group, size: int, lost: Lost) -> None:
         self._lost = lost
-        self._device = torch.device("cuda", torch.cuda.current_device() if device is None else device)
+        self._device = torch.device("cuda", torch.cuda.current_device())
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = FOREVER
         store = dist.PrefixStore("nccl-votes", meeting.store)
@@ -64,7 +67,7 @@ class NcclReducer:
         self._on_host = torch.zeros(size, dtype=torch.int64, pin_memory=True)
         self._on_device = torch.zeros(size, dtype=torch.int64, device=self._device)
         self._options = _minimum()
-        self._done = torch.cuda.Event(blocking=True)
+        self._done = torch.cuda.Event()
         self.words: npt.NDArray[np.int64] = self._on_host.numpy()
 
     def reduce(self) -> None:
@@ -73,7 +76,10 @@ class NcclReducer:
             self._nccl.allreduce([self._on_device], self._options).wait()
             self._on_host.copy_(self._on_device, non_blocking=True)
             self._done.record(self._stream)
-        self._done.synchronize()
+        while not self._done.query():
+            if self._lost():
+                raise ConnectionLost("the plane was lost")
+            time.sleep(_LOOK_AGAIN_S)
 
     def gather(self, data: bytes) -> list[bytes]:
         return gather(self._group, data, self._lost)

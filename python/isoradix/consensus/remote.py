@@ -1,7 +1,7 @@
 """What every plane between processes has: a meeting, lifelines, a wait board with its watch, and one way to end."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -10,7 +10,7 @@ from isoradix import Board, IsoradixError, Patience, ProtocolError, Rank, VoteMa
 from isoradix.consensus.frames import FrameChain
 from isoradix.consensus.lifeline import Beat, Lifelines, Verdict
 from isoradix.consensus.links import connect
-from isoradix.consensus.plane import PlaneCounts, PlaneLost
+from isoradix.consensus.plane import PlaneCounts, PlaneLost, first_line, named_by
 from isoradix.consensus.reducers import gather
 from isoradix.consensus.rendezvous import Group, Meeting, arrive, meet, open_store
 from isoradix.consensus.topology import Place, Topology
@@ -97,12 +97,15 @@ class RemotePlane:
             options: `epoch` and `wait_board`, as above.
         """
         store, address = open_store(store_address, hosts_store, patience)
+        plane = None
         try:
             plane = cls(topology, rank, store, patience=patience, address=address, **options)
             # other domains may still need the store that this rank takes with it when it ends
             arrive(topology, rank, store, patience, plane.epoch, waits=hosts_store)
             return plane
-        except PlaneLost:
+        except PlaneLost as error:
+            if plane is not None:
+                plane.fail(first_line(error), error.ranks)
             if hosts_store:  # the others are about to find the same, in this store
                 time.sleep(_LINGER_S)
             raise
@@ -130,7 +133,7 @@ class RemotePlane:
         with self._guarded("gather"), self._waits.waiting("gather", ALL, 1, 0):
             return gather(self._groups["votes"], data, self.is_lost)
 
-    def start(self, rank: Rank, board: Board, votes: VoteMachine) -> None:
+    def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
         """Begins to vote."""
         raise NotImplementedError
 
@@ -153,12 +156,14 @@ class RemotePlane:
             group.cut()
 
     def _on_failure(self, error: Exception) -> None:
-        """The vote thread has ended early."""
+        """The vote thread has ended early: by a finding, or by a broken connection, whose reason lifelines tell."""
         self._failure = error
-        if isinstance(error, IsoradixError) and self._lifelines is not None:
-            self._lifelines.declare(
-                Verdict(_ranks_of(error, self._meeting), f"{type(error).__name__}: {_first_line(error)}")
-            )
+        if self._lifelines is None or _is_broken(error):
+            return
+        ranks = named_by(error, self.topology, self.place.domain)
+        if not isinstance(error, IsoradixError):
+            ranks = (self.place.rank,)
+        self._lifelines.declare(Verdict(ranks, f"{type(error).__name__}: {first_line(error)}"))
 
     # errors
 
@@ -193,12 +198,12 @@ class RemotePlane:
 
     def _lost(self, error: Exception | None) -> Exception:
         """What this rank raises: its own finding if it has one, else what lifelines tell."""
-        if isinstance(self._failure, IsoradixError):
+        if self._failure is not None and not _is_broken(self._failure):
             return self._failure
         lifelines = self._lifelines
         verdict = None if lifelines is None else lifelines.wait_for_verdict(_VERDICT_S)
         if lifelines is not None and verdict is None:
-            seen = _first_line(error or self._failure or RuntimeError("unknown"))
+            seen = first_line(error or self._failure or RuntimeError("unknown"))
             lifelines.declare(Verdict((), f"rank {self.place.rank} lost a connection: {seen}"))
             verdict = lifelines.verdict
         if verdict is None:
@@ -214,8 +219,13 @@ class RemotePlane:
         """After the stop frame: waits for the last vote, then closes."""
         if self._closed:
             return
-        with self._guarded("leave"):
-            self._finish()
+        try:
+            with self._guarded("leave"):
+                self._finish()
+        except BaseException:
+            self._cut()
+            self._close()
+            raise
         if self._lifelines is not None:
             self._lifelines.leave(_GOODBYE_S)
         self._close()
@@ -254,23 +264,9 @@ class RemotePlane:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        self.fail("closed before the stop frame" if error is None else f"{type(error).__name__}: {_first_line(error)}")
+        self.fail("closed before the stop frame" if error is None else f"{type(error).__name__}: {first_line(error)}")
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
-
-
-def _ranks_of(error: IsoradixError, meeting: Meeting) -> tuple[int, ...]:
-    """The ranks that an error names, as ranks of the deployment."""
-    members = getattr(error, "ranks", None)
-    return tuple(meeting.rank_of(member) for member in members) if members else ()
-
-
-def not_started() -> ProtocolError:
-    return ProtocolError("enter out of order: the plane is not started\nhint: call start first; a Driver does")
-
-
-def now_ms() -> int:
-    """This rank's monotonic clock, in milliseconds."""
-    return time.monotonic_ns() // 1_000_000
+def _is_broken(error: Exception) -> bool:
+    """Whether this is what a broken connection gives, of which something else is the reason."""
+    return isinstance(error, RuntimeError) and not isinstance(error, IsoradixError)

@@ -93,7 +93,10 @@ def arrive(topology: Topology, rank: int, store: Any, patience: Patience, epoch:
         if waits:
             store.wait(keys, timedelta(milliseconds=patience.fatal_ms))
     except RuntimeError as error:
-        missing = tuple(other for other, key in enumerate(keys) if waits and not store.check([key]))
+        try:
+            missing = tuple(other for other, key in enumerate(keys) if waits and not store.check([key]))
+        except RuntimeError:
+            missing = ()
         what = f"rank {', '.join(map(str, missing))} did not connect" if missing else "the store of the start is lost"
         raise PlaneLost(f"{what}\nhint: look at the logs of the others", missing, what) from error
 
@@ -145,7 +148,6 @@ class Group:
 
     def __init__(self, meeting: Meeting, name: str, members: range) -> None:
         self.name = name
-        self._first = members.start
         self._broken = False
         self._sockets = Sockets()
         options = dist.ProcessGroupGloo._Options()
@@ -159,10 +161,6 @@ class Group:
         except RuntimeError as error:
             what = f"group {name!r} could not be connected: {str(error).splitlines()[0]}"
             raise lost_at_start(what) from error
-
-    def index(self, member: int) -> int:
-        """A member's number in the group."""
-        return member - self._first
 
     def cut(self) -> None:
         """Ends whatever is waited for in it, here and on the other ranks. It is of no use after that."""

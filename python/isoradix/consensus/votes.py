@@ -43,14 +43,12 @@ class VoteThread:
         on_vote: Callable[[bool], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
-        self._machine, self._board, self._reducer = machine, board, reducer
+        self._machine, self._board, self.reducer = machine, board, reducer
         self._waits, self._counts = waits, counts
         self._on_vote, self._on_failure = on_vote, on_failure
         self._ending = threading.Event()
-        self.newest: Reduced | None = None
-        """The newest vote that is completed here."""
-        self.completed_ns = 0
-        """When it was, on this rank's monotonic clock."""
+        self.newest: tuple[Reduced | None, int] = (None, 0)
+        """The newest vote that is completed here, and when it was, on this rank's monotonic clock in nanoseconds."""
         self._thread = threading.Thread(target=self._run, name=f"isoradix-votes-{machine.rank}", daemon=True)
         self._thread.start()
 
@@ -72,21 +70,20 @@ class VoteThread:
                 if pause_ms and self._counts.votes:
                     self._ending.wait(pause_ms / 1000)
                 self._vote()
-        except (IsoradixError, RuntimeError) as error:
+        except Exception as error:
             if not self._ending.is_set():
                 self._on_failure(error)
 
     def _vote(self) -> None:
-        machine, words = self._machine, self._reducer.words
+        machine, words = self._machine, self.reducer.words
         machine.fill(self._board, words)
         vote = self._counts.votes
         with self._waits.waiting("vote", ALL, vote, vote - 1):
-            self._reducer.reduce()
+            self.reducer.reduce()
         try:
-            self.newest = machine.complete(self._board, words)
+            self.newest = machine.complete(self._board, words), time.monotonic_ns()
         except DivergenceError as error:
             raise self._blame(error) from error
-        self.completed_ns = time.monotonic_ns()
         self._counts.votes += 1
         self._on_vote(words[_RUNNING_WORD] == 0)
 
@@ -95,4 +92,9 @@ class VoteThread:
         parted."""
         if error.kind != "digest":
             return error
-        return blame(self._reducer.gather(self._board.digest_ring_bytes())) or error
+        try:
+            with self._waits.waiting("gather", ALL, 1, 0):
+                rings = self.reducer.gather(self._board.digest_ring_bytes())
+        except RuntimeError:
+            return error  # a rank has gone meanwhile
+        return blame(rings) or error

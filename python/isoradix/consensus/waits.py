@@ -28,7 +28,8 @@ _HEAD: Final = struct.Struct("<4sHHIIIQ")
 _SLOT: Final = struct.Struct("<IIQqqi24s24s")
 _HEAD_BYTES: Final = 64
 _SLOT_BYTES: Final = 128
-_STATE: Final = struct.Struct("<IIQqqi")
+_SEQUENCE: Final = struct.Struct("<I")
+_STATE: Final = struct.Struct("<IQqqi")
 ALL: Final = -1
 
 OPERATIONS: Final = {
@@ -130,10 +131,12 @@ class WaitBoard:
         return (time.monotonic_ns() - slot.since_ns) / 1e9
 
     def _write(self, slot: _Slot) -> None:
-        slot.sequence += 2
+        slot.sequence = slot.sequence + 2 & 0xFFFF_FFFF
+        # packing clears the place first: while the state is in pieces the sequence is odd
+        _SEQUENCE.pack_into(self._map, slot.at, slot.sequence | 1)
         state = (int(slot.waiting), slot.since_ns, slot.want, slot.have, slot.peer)
-        _STATE.pack_into(self._map, slot.at, slot.sequence - 1 & 0xFFFF_FFFF, *state)
-        _STATE.pack_into(self._map, slot.at, slot.sequence & 0xFFFF_FFFF, *state)
+        _STATE.pack_into(self._map, slot.at + _SEQUENCE.size, *state)
+        _SEQUENCE.pack_into(self._map, slot.at, slot.sequence)
 
     def going_on(self) -> list[tuple[WaitEntry, int]]:
         """The waits of this moment, each with its beginning in nanoseconds: for the rank's own watch."""

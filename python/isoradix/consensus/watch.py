@@ -47,7 +47,8 @@ class Watch:
         for name, (entry, since) in going_on.items():
             if name not in self._seen or self._seen[name][0] != since:
                 self._seen[name] = (since, Waiting(self._patience, since // 1_000_000))
-            wait = self._seen[name][1].look(now_ms, self.paused)
+            paused = self.paused and name != "vote"  # ranks vote while they are paused
+            wait = self._seen[name][1].look(now_ms, paused)
             if wait.kind == "quiet":
                 continue
             what = f"waited {(wait.waited_ms or 0) / 1000:.1f} s for {self.describe(entry)}"

@@ -43,8 +43,7 @@ class Operations:
     """Of each operation the board hears one end: `ended`, or `finish` if it was cancelled. Any thread may call.
 
     An operation that is over is remembered while it might still be named: until a `window` of later ones has come, for
-        then it has
-    retired on all ranks. So memory is bounded by the window, however many operations there are.
+    then it has retired on all ranks. So memory is bounded by the window, however many operations there are.
     """
 
     def __init__(self) -> None:
@@ -128,14 +127,15 @@ class Operations:
                 board.finish(copy.operation)
             else:
                 board.ended(copy.operation, error is None)
-        except (
-            Exception
-        ) as refused:  # this may be an engine's thread, which goes on; the scheduler is told by its next poll
-            self._fault = refused
+        except Exception as refused:
+            # this may be an engine's thread, which goes on; the scheduler is told by its next poll
+            with self._lock:
+                self._fault = self._fault or refused
 
     def raise_fault(self) -> None:
-        """Raises what the board has refused meanwhile."""
-        fault, self._fault = self._fault, None
+        """Raises the first thing that the board has refused meanwhile."""
+        with self._lock:
+            fault, self._fault = self._fault, None
         if fault is not None:
             raise fault
 

@@ -96,9 +96,10 @@ class SeededCopyEngine:
         self._operations.begin(copy)
         error: Exception | None = None
         if copy.missing:
-            layer = copy.missing.pop(self._random.randrange(len(copy.missing)))
+            index = self._random.randrange(len(copy.missing))
             try:
-                self._copier.copy(copy.asked, layer)
+                self._copier.copy(copy.asked, copy.missing[index])
+                del copy.missing[index]  # after the copy: who waits for the layer looks without the lock
             except Exception as failed:
                 error = failed
         if copy.missing and error is None:

@@ -28,8 +28,7 @@ class HostPool:
     ============  =====================================  =========================================
 
     It is a context manager. A pool that is not closed is released when it is collected or when the interpreter ends, in
-    user space
-    and before its process is gone: the kernel alone would take long over pinned memory.
+    user space and before its process is gone: the kernel alone would take long over pinned memory.
 
     Args:
         shape: of a token.
