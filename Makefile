@@ -29,7 +29,7 @@ DEMO_SOURCE = $(if $(TRACE),"$(TRACE)" --limit $(LIMIT),--workload $(WORKLOAD) -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-cluster test-peers simulate explore lint format wheel bench bench-peers plot fuzz clean
+.PHONY: help demo test test-rust test-python test-cluster soak test-peers simulate explore lint format wheel bench bench-peers plot fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,7 +48,10 @@ test-python: $(STAMPS)/extension $(STAMPS)/test $(NEEDS_TORCH) dist/.stamp ## th
 	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
 
 test-cluster: $(STAMPS)/extension $(STAMPS)/test $(STAMPS)/torch ## ranks as processes, under faults, on every topology (minutes)
-	$(BIN)/python -m pytest tests/cluster -m "cluster or slow"
+	$(BIN)/python -m pytest tests/cluster -m "(cluster or slow) and not soak"
+
+soak: $(STAMPS)/extension $(STAMPS)/test $(STAMPS)/torch ## a quarter of an hour on four ranks under all faults: no divergence, no leak
+	$(BIN)/python -m pytest tests/cluster/test_soak.py -m soak
 
 test-peers: $(STAMPS)/extension ## the same decisions as SGLang's own caches (installs SGLang into .venv-peers)
 	benches/peers/run.sh test

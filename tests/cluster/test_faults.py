@@ -159,6 +159,26 @@ def test_a_slow_copy_is_cancelled_before_it_begins() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("slow-")]
 
 
+def test_a_slow_copy_that_cannot_begin_is_told() -> None:
+    class Refusing(Log):
+        def start(self, effect: Any) -> Any:
+            if effect.operation == 5:
+                raise ValueError("no such page")
+            return super().start(effect)
+
+    log = Refusing()
+    engine = SlowEngine(log, lambda operation: 0.0)
+    engine.attach(cast(Board, log))
+    copies = [engine.start(effect(number)) for number in (5, 6)]
+    with pytest.raises(OperationError, match="operation 5 could not begin: no such page"):
+        copies[0].wait_layer(0)
+    copies[1].wait_layer(0)
+    with pytest.raises(ValueError, match="no such page"):
+        engine.poll()
+    engine.poll()
+    engine.close()
+
+
 def test_one_page_is_corrupted() -> None:
     log, flipped = Log(), list[int]()
     engine = CorruptEngine(log, flipped.append)
@@ -170,6 +190,17 @@ def test_one_page_is_corrupted() -> None:
     engine.start(effect(2, "load_back", (9, 8)))
     engine.start(effect(3, "load_back", (7,)))
     assert flipped == [9]
+
+
+def test_delays_follow_from_the_operation_whoever_asks_first() -> None:
+    def delays(operations: list[int]) -> dict[int, float]:
+        engine = Injector(parse_faults(["copy-slow:ms=1..9,seed=4"], 1), 0).engine(Log(), lambda page: None)
+        return {operation: cast(Any, engine)._delay(operation) for operation in operations}
+
+    drawn = delays(list(range(20)))
+    assert drawn == delays(list(range(19, -1, -1)))
+    assert len(set(drawn.values())) == 20
+    assert all(0.001 <= one < 0.009 for one in drawn.values())
 
 
 def test_faults_repeat_with_their_seed() -> None:

@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
+from isoradix.cluster import launcher
+from isoradix.cluster.faults import parse_faults
 from isoradix.cluster.job import Job, WorkloadOf
 from isoradix.cluster.launcher import Launcher, Outcome
+from isoradix.cluster.result import RankFailure
+from isoradix.cluster.steps import unpacked
 from isoradix.cluster.summary import Summary
 
 pytestmark = pytest.mark.cluster
@@ -72,8 +76,19 @@ def survivors_name(outcome: Outcome, lost: int) -> None:
             assert failure.error in {"PlaneLost", "DivergenceError"}, failure
             assert failure.named == (lost,), failure
             assert f"rank {lost}" in failure.message
-    ends = [failure.at_ns for rank, failure in outcome.failures.items() if rank != lost]
-    assert (max(ends) - min(ends)) / 1e9 < outcome.job.fatal_ms / 1e3 + SLACK_S
+    survivors = [failure for rank, failure in outcome.failures.items() if rank != lost]
+    last_ns = max(failure.at_ns for failure in survivors)
+    assert (last_ns - fault_ns(outcome, survivors)) / 1e9 < outcome.job.fatal_ms / 1e3 + SLACK_S
+
+
+def fault_ns(outcome: Outcome, survivors: list[RankFailure]) -> int:
+    """When the run's fault came, at the latest: a survivor had ended the step before."""
+    (fault,) = parse_faults(outcome.job.faults, outcome.job.topology.ranks)
+    ends = []
+    for log in (unpacked(failure.steps) for failure in survivors):
+        before = log["start"][: fault.number("step") - 1] + log["step"][: fault.number("step") - 1]
+        ends.append(int(before[-1]))
+    return min(ends)
 
 
 def test_a_clean_run_and_its_faulty_twin_decide_the_same_of_what_is_no_timing() -> None:
@@ -158,6 +173,16 @@ def test_a_wrong_byte_is_found() -> None:
     own = outcome.failures[2]
     assert own.error == "WrongBytesError"
     assert re.match(r"wrong bytes on rank 2, layer 2, k, token \d+, slot \d+: ", own.message)
+
+
+def test_a_rank_that_hangs_while_it_exits_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os, time\nos._exit = lambda code: time.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(launcher, "_GRACE_S", 1.0)
+    outcome = replay(tp=1, pp=1, requests=WorkloadOf("agent", 20, 1))
+    assert outcome.killed == [0]
+    assert list(outcome.results) == [0], "it had said all it had to say"
+    assert outcome.wall_s < 60
 
 
 def test_the_command_line(tmp_path: Path) -> None:

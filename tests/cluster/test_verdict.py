@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 
 from isoradix import DivergenceError
-from isoradix.cluster.result import Message, MessageReader, Progress, RankFailure, RankResult, named_by, write_message
+from isoradix.cluster.result import Message, MessageReader, Progress, RankFailure, RankResult, write_message
 from isoradix.cluster.verdict import findings
 from isoradix.consensus import PlaneLost, Topology
+from isoradix.consensus.plane import named_by
 
 TOPOLOGY = Topology(tp=2, dp=2)
 

@@ -57,9 +57,13 @@ def test_frames_arrive_whole_and_in_order(pair: Pair, size: int) -> None:
 
 def test_a_frame_in_pieces_is_waited_for(pair: Pair) -> None:
     data = (5).to_bytes(4, "little") + b"frame" + (3).to_bytes(4, "little")
-    writer = threading.Thread(
-        target=lambda: [(pair.above.send(data[at : at + 1]), time.sleep(0.002)) for at in range(len(data))]
-    )
+
+    def write() -> None:
+        for at in range(len(data)):
+            pair.above.send(data[at : at + 1])
+            time.sleep(0.002)
+
+    writer = threading.Thread(target=write)
     writer.start()
     assert pair.follower.receive(1) == b"frame"
     writer.join()

@@ -51,6 +51,24 @@ def test_equal_seeds_give_equal_schedules(make: Callable[..., Rig]) -> None:
     assert firsts == {(1, 2), (0, 2), (0, 1)}, "any layer may be the first"
 
 
+def test_a_layer_is_missing_until_it_was_copied(make: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch) -> None:
+    from isoradix.copies.rows import RowCopier
+
+    missing = []
+
+    def look(copier: Any, asked: Any, layer: int) -> None:
+        missing.append(layer in copy.missing)
+        real(copier, asked, layer)
+
+    real = RowCopier.copy
+    monkeypatch.setattr(RowCopier, "copy", look)
+    rig = make("seeded")
+    copy: Any = rig.backup(0, rig.slots_of([1]), [1])
+    rig.wait(copy)
+    assert missing == [True] * 3
+    assert copy.missing == []
+
+
 def test_nothing_moves_before_it_is_picked(make: Callable[..., Rig]) -> None:
     rig = make("seeded")
     before, kept = rig.on_device(rig.slots_of([1])), rig.on_device(rig.slots_of([2]))

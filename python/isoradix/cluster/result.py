@@ -5,10 +5,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from isoradix import DivergenceError
 from isoradix.cluster.steps import Column, unpacked
-from isoradix.consensus.plane import PlaneLost
-from isoradix.consensus.topology import Topology
 
 _LENGTH_BYTES: Final = 4
 
@@ -70,15 +67,6 @@ Message = Ready | Progress | RankResult | RankFailure
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Message).decode
-
-
-def named_by(error: BaseException, topology: Topology, domain: int) -> tuple[int, ...]:
-    """The ranks of the deployment that an error names; a divergence names members of its domain."""
-    if isinstance(error, PlaneLost):
-        return error.ranks
-    if isinstance(error, DivergenceError):
-        return tuple(topology.rank_of(domain, member) for member in error.ranks or ())
-    return ()
 
 
 def write_message(stream: BinaryIO, message: Message) -> None:

@@ -25,10 +25,10 @@ from isoradix.cluster.faults import parse_faults
 from isoradix.cluster.injector import Injector
 from isoradix.cluster.intake import Feed, Intake, OwnIntake
 from isoradix.cluster.job import Job, PlaneName, Task
-from isoradix.cluster.result import Progress, RankFailure, RankResult, Ready, named_by, write_message
+from isoradix.cluster.result import Progress, RankFailure, RankResult, Ready, write_message
 from isoradix.cluster.scheduler import Scheduler
 from isoradix.cluster.totals import operation_totals, token_totals
-from isoradix.consensus.plane import Plane, PlaneCounts
+from isoradix.consensus.plane import Plane, PlaneCounts, first_line, named_by
 from isoradix.consensus.topology import Place
 from isoradix.driver import Driver
 
@@ -89,7 +89,7 @@ class Worker:
         except BaseException as error:
             named = named_by(error, self._job.topology, self._place.domain)
             with contextlib.suppress(Exception):  # it is the first error that counts
-                plane.fail(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", named or None)
+                plane.fail(f"{type(error).__name__}: {first_line(error)}", named or None)
             raise
 
     def _serve(self, memory: "Memory", feed: Feed, plane: Plane) -> RankResult:
