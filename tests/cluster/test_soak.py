@@ -1,7 +1,7 @@
 """A long run under all faults that a run survives: no divergence, no wrong byte, no leak. Asked for by `-m soak`.
 
-`SOAK_REQUESTS` sets its length; 120,000 take about a quarter of an hour on two cores. What it saw goes to `SOAK_REPORT`,
-if given.
+`SOAK_REQUESTS` sets its length; 120,000 take about a quarter of an hour on two cores. What it saw goes to the file that
+`SOAK_REPORT` names, if given.
 """
 
 import json
