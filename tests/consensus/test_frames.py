@@ -1,4 +1,4 @@
-"""The frame chain over socket pairs: whole frames, partial ones, backpressure, and ends that close."""
+"""The frame tree over socket pairs: whole frames, partial ones, backpressure, and ends that close."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from isoradix import ProtocolError
-from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.links import LinkBroken
 from isoradix.consensus.plane import PlaneCounts
 from isoradix.consensus.waits import WaitBoard
@@ -25,8 +25,8 @@ class Pair:
             end.setblocking(False)
         self.boards = [WaitBoard(folder, rank, rank, 0) for rank in range(2)]
         self.counts = [PlaneCounts(), PlaneCounts()]
-        self.leader = FrameChain(None, {1: self.above}, 2, self.boards[0], self.counts[0], lambda: self.lost)
-        self.follower = FrameChain((0, self.below), {}, 2, self.boards[1], self.counts[1], lambda: self.lost)
+        self.leader = FrameTree(None, {1: self.above}, 2, self.boards[0], self.counts[0], lambda: self.lost)
+        self.follower = FrameTree((0, self.below), {}, 2, self.boards[1], self.counts[1], lambda: self.lost)
 
     def close(self) -> None:
         self.leader.close()

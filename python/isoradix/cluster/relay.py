@@ -1,6 +1,6 @@
 """The message that a scheduler relays down its ranks once a step: which requests arrive. A frame rides on it.
 
-It takes the way of frames: from the leader to the rest of its stage, and down each lane. A receiver answers each
+It takes the way of frames: from the leader to the rest of its stage, and from rank to rank. A receiver answers each
 message with one byte, and on an edge at most the pipeline's depth plus one are unanswered.
 """
 

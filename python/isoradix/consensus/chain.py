@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isoradix import Board, Control, FrameInfo, Rank, Reduced, VoteMachine, read_frame
-from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer
 from isoradix.consensus.remote import RemotePlane
@@ -40,7 +40,7 @@ class ChainPlane(RemotePlane):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._parts: tuple[Rank, Board, VoteMachine] | None = None
-        self._frames: FrameChain | None = None
+        self._frames: FrameTree | None = None
         self._reducer: GlooReducer | None = None
         super().__init__(*args, **options)
 
@@ -49,7 +49,7 @@ class ChainPlane(RemotePlane):
         return {"votes": everyone, "counts": range(self.topology.lanes)}
 
     def _connect(self, meeting: Meeting) -> None:
-        self._frames = self._chain(meeting)
+        self._frames = self._tree(meeting)
 
     @property
     def edges(self) -> int:

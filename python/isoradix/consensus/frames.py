@@ -1,4 +1,4 @@
-"""The frame chain: how a frame gets from its leader to every other rank, point to point.
+"""The frame tree: how a frame gets from its leader to every other rank, point to point.
 
 A frame travels as four bytes of length and its own bytes. Whoever has received one says so by a byte on the way back,
 so a sender knows without asking how many frames are in flight on each edge; at `depth + 1` of them it waits, which is
@@ -38,8 +38,8 @@ class Edge:
         return count
 
 
-class FrameChain:
-    """One rank's place in the chain.
+class FrameTree:
+    """One rank's place in the tree.
 
     Args:
         source: the member from which frames come, and the connection to it; None for the leader.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from isoradix import Board, Control, FrameInfo, InvalidInputError, Rank, Reduced, VoteMachine, read_frame
-from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.lifeline import Verdict
 from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer, NcclReducer
@@ -93,7 +93,7 @@ class GlooPlane(VotingPlane):
     """Votes on a thread with its own group; frames over connections of their own, from rank to rank."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._frames: FrameChain | None = None
+        self._frames: FrameTree | None = None
         super().__init__(*args, **options)
 
     @property
@@ -107,7 +107,7 @@ class GlooPlane(VotingPlane):
         return 0 if self._frames is None else self._frames.in_flight
 
     def _connect(self, meeting: Meeting) -> None:
-        self._frames = self._chain(meeting)
+        self._frames = self._tree(meeting)
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """Enters the next step."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from isoradix import Board, IsoradixError, Patience, ProtocolError, Rank, VoteMachine
-from isoradix.consensus.frames import FrameChain
+from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.lifeline import Beat, Lifelines, Verdict
 from isoradix.consensus.links import connect
 from isoradix.consensus.plane import PlaneCounts, PlaneLost, first_line, named_by
@@ -117,14 +117,14 @@ class RemotePlane:
     def _connect(self, meeting: Meeting) -> None:
         """Connects what it needs beside groups and lifelines."""
 
-    def _chain(self, meeting: Meeting) -> FrameChain:
-        """This rank's place in the frame chain."""
+    def _tree(self, meeting: Meeting) -> FrameTree:
+        """This rank's place in the frame tree."""
         member, topology = self.place.member, self.topology
         source, receivers = topology.source(member), topology.receivers(member)
         links = connect(meeting, "frames", [*receivers, *([] if source is None else [source])])
         above = None if source is None else (source, links[source])
         below = {receiver: links[receiver] for receiver in receivers}
-        return FrameChain(above, below, topology.pp, self._waits, self.counts, self.is_lost)
+        return FrameTree(above, below, topology.pp, self._waits, self.counts, self.is_lost)
 
     # the start
 

@@ -39,9 +39,11 @@ class Sockets:
         finally:
             self._opened = [found for found in _open_sockets() if found not in before]
 
-    def cut(self) -> int:
-        """Shuts down those that are still the same and connected; how many."""
-        return sum(_shut_down(*opened) for opened in self._opened if opened not in _spared)
+    def cut(self) -> None:
+        """Shuts down those that are still the same and connected."""
+        for opened in self._opened:
+            if opened not in _spared:
+                _shut_down(*opened)
 
 
 def _open_sockets() -> list[tuple[int, int]]:
@@ -56,21 +58,19 @@ def _open_sockets() -> list[tuple[int, int]]:
     return found
 
 
-def _shut_down(descriptor: int, inode: int) -> bool:
+def _shut_down(descriptor: int, inode: int) -> None:
     """The descriptor may have been closed meanwhile, and given to another file."""
     try:
         copy = os.dup(descriptor)
     except OSError:
-        return False
+        return
     try:
         if os.fstat(copy).st_ino != inode:
-            return False
-        connection = socket.socket(fileno=os.dup(copy))
-        with connection:
-            connection.getpeername()
-            connection.shutdown(socket.SHUT_RDWR)
+            return
+        with socket.socket(fileno=os.dup(copy)) as connection:
+            if connection.family in (socket.AF_INET, socket.AF_INET6):
+                connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return False  # a listener, or closed by its peer
+        return  # a listener, or closed by its peer
     finally:
         os.close(copy)
-    return True

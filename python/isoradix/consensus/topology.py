@@ -1,4 +1,4 @@
-"""Who is who: the ranks of a deployment, their consensus domains, stages and lanes.
+"""Who is who: the ranks of a deployment, their consensus domains and stages, and who sends frames to whom.
 
 Ranks are numbered as serving engines do: pipeline stage outermost, then data-parallel replica (of the attention), then
 context-parallel rank, tensor-parallel rank innermost. A *domain* is one data-parallel replica: its ranks hold

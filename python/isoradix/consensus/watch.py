@@ -1,9 +1,8 @@
 """The watch over a rank's waits: reports a long one, and ends the plane when one is over.
 
-A wait inside gloo cannot be given two thresholds, nor ended by its own timeout without losing the group unseen. So
-waits are native and without end, and the lifelines' thread looks at the wait board: it reports what lasts longer than
-the first threshold, and past the second it says who is to blame and cuts the groups' sockets, which ends every wait in
-them.
+A wait inside gloo cannot be given two thresholds, nor ended by its own timeout without losing the group unseen. So the
+threads that wait do it without end, in slices that ask whether the plane is lost, and the lifelines' thread looks at
+the wait board: it reports what lasts longer than the first threshold, and past the second it says who is to blame.
 """
 
 import logging
