@@ -81,6 +81,9 @@ class Driver:
         if engine is None and host_pages:
             what = f"host_pages is {host_pages} and there is no copy engine, limit 0"
             raise InvalidInputError(f"{what}\nhint: pass isoradix.copies.engine_for(device, host)")
+        if slots.page_size != page_size:
+            what = f"page_size is {page_size}, and the pool of slots has pages of {slots.page_size}"
+            raise InvalidInputError(f"{what}\nhint: one page size for cache and pools")
         self.plane = plane
         self.engine = engine
         self.slots = slots
@@ -89,9 +92,11 @@ class Driver:
         self.stopped = False
         member = plane.place.member
         record = StartRecord(member, plane.topology.members, host_pages)
-        named = {"pacing": str(pacing), **self._settings(page_size, settings or {}, options)}
-        for name, value in named.items():
+        for name, value in self._settings(page_size, options).items():
             record.set(name, value)
+        record.set("pacing", str(pacing))
+        for name, value in (settings or {}).items():
+            record.set(name, value)  # refused if it is one of the above
         agreement = agree(plane.gather(record.to_bytes()))
         self.cache = TieredCache(
             rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
@@ -103,7 +108,7 @@ class Driver:
             engine.attach(self.board)
         plane.start(self.rank, self.board, self.votes, self._poll)
 
-    def _settings(self, page_size: int, settings: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
+    def _settings(self, page_size: int, options: Mapping[str, Any]) -> dict[str, str]:
         topology = self.plane.topology
         policy = options.get("policy", "lru")
         named = {**_CACHE_DEFAULTS, **{name: value for name, value in options.items() if name in _CACHE_DEFAULTS}}
@@ -114,7 +119,6 @@ class Driver:
             "topology": f"tp={topology.tp} pp={topology.pp} cp={topology.cp} dp={topology.dp}",
             "engine": "none" if self.engine is None else "some",
             **{name: str(value) for name, value in named.items()},
-            **settings,
         }
 
     def _seat(self) -> Rank:

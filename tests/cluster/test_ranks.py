@@ -305,3 +305,10 @@ def test_the_matrix(sizes: tuple[int, int, int], plane: Any, write_policy: str, 
     summary = Summary(outcome)
     assert summary.findings == [], {rank: one.message for rank, one in outcome.failures.items()}
     assert summary.requests == 300
+
+
+def test_a_stopped_rank_that_nobody_watches_is_ended_by_the_launcher() -> None:
+    """Of a domain of one rank there is no survivor to notice."""
+    outcome = replay("stop:rank=0,step=3", tp=1, pp=1, dp=1, fatal_ms=1_000)
+    assert outcome.killed == [0]
+    assert outcome.failures[0].error == "Hung"

@@ -1,5 +1,6 @@
 """The commands, and what becomes of whatever goes wrong in them."""
 
+import errno
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from isoradix import IsoradixError, __version__
 from isoradix.cli import bench, replay, sweep, waits
-from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, lose_output, show_error
+from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, lose_output, reason_of, show_error
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -86,6 +87,9 @@ def _invoke(arguments: Sequence[str]) -> object:
     except OSError as error:
         if error.filename is not None:
             raise
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO):
+            what = f"the system refuses: {reason_of(error)}"
+            raise UsageError(what, "see the limits of this shell: ulimit -a") from error
         lose_output(error)  # of --help or --version
         return OK
 

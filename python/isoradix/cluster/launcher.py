@@ -21,6 +21,8 @@ from isoradix.cluster.result import Message, MessageReader, Progress, RankFailur
 from isoradix.consensus.waits import default_folder
 
 # beside the fatal threshold: what a rank takes to notice, to close its threads, and to say so; and then to exit
+_START_S: Final = 120.0
+"""Within which all ranks have loaded what they need, beside the fatal threshold."""
 _GRACE_S: Final = 8.0
 # where all that have ended hold what is left at fault: time to say why, if it still can
 _BLAMED_GRACE_S: Final = 3.0
@@ -73,6 +75,8 @@ class _Rank:
         finally:
             os.close(writing)
         self.ready = False
+        self.heard = time.monotonic()
+        """When it told anything last: a leader does several times a second."""
         self.tell(msgspec.json.encode(task))
 
     def tell(self, line: bytes) -> None:
@@ -95,7 +99,8 @@ class _Rank:
         os.close(self.outbox)
         self.log.close()
         # a rank that was killed leaves its wait board
-        (default_folder() / f"{self.process.pid}-rank{self.rank}.waits").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (default_folder() / f"{self.process.pid}-rank{self.rank}.waits").unlink(missing_ok=True)
 
     def last_words(self) -> str:
         """The end of what it printed."""
@@ -117,6 +122,7 @@ class Launcher:
         self._outcome = Outcome(job)
         self._ranks: dict[int, _Rank] = {}
         self._deadlines: dict[int, float] = {}
+        self._begun = False
 
     def run(self) -> Outcome:
         """Runs to the end of every rank. Whatever happens, no process is left.
@@ -159,6 +165,7 @@ class Launcher:
                 self._end_what_hangs()
 
     def _hear(self, one: _Rank, message: Message) -> None:
+        one.heard = time.monotonic()
         match message:
             case Ready():
                 one.ready = True
@@ -175,7 +182,9 @@ class Launcher:
             self._progress(sum(each.requests for each in self._ranks.values()))
 
     def _begin(self) -> None:
+        self._begun = True
         for each in self._ranks.values():
+            each.heard = time.monotonic()
             each.tell(b"begin")
 
     def _close(self, one: _Rank) -> None:
@@ -207,14 +216,25 @@ class Launcher:
             what = "did not end by itself after the others had; killed by the launcher"
             error, message = "Hung", f"{what}\n{one.last_words()}"
         elif code < 0:
-            error, message = "Died", f"killed by {signal.Signals(-code).name}"
+            known = {int(each): each.name for each in signal.Signals}
+            error, message = "Died", f"killed by {known.get(-code, f'signal {-code}')}"
         else:
             words = one.last_words()
             error, message = "Died", f"ended with code {code}" + (f": {words.splitlines()[-1]}" if words else "")
         return RankFailure(rank=one.rank, error=error, message=message, at_ns=time.monotonic_ns())
 
+    def _look_for_silence(self, now: float) -> None:
+        """A domain whose leader tells nothing any more, or a start that takes too long, has nobody else to end it."""
+        patience = self._job.fatal_ms / 1e3 + (_GRACE_S if self._begun else _START_S)
+        for domain in range(self._topology.dp):
+            leader = self._ranks[self._topology.rank_of(domain, 0)]
+            quiet = min(each.heard for each in self._ranks.values()) if not self._begun else leader.heard
+            if not leader.ended and now - quiet > patience:
+                self._deadlines.setdefault(domain, now)
+
     def _end_what_hangs(self) -> None:
         now = time.monotonic()
+        self._look_for_silence(now)
         for one in self._ranks.values():
             due = one.exit_due or self._deadlines.get(self._topology.place(one.rank).domain)
             if not one.ended and due is not None and now > due and one.rank not in self._outcome.killed:

@@ -8,7 +8,7 @@ isomorphic trees. Frames travel from its leader, member 0, from member to member
 from dataclasses import dataclass
 from functools import cached_property
 
-from isoradix import InvalidInputError
+from isoradix import InputTypeError, InvalidInputError
 
 RANKS_MAX = 4096
 
@@ -56,6 +56,8 @@ class Topology:
     def __post_init__(self) -> None:
         for name in ("tp", "pp", "cp", "dp"):
             value = getattr(self, name)
+            if not isinstance(value, int):
+                raise InputTypeError(f"{name} is {value!r}, expected an int\nhint: leave it out where there is one")
             if value < 1:
                 raise InvalidInputError(f"{name} is {value}, limit 1\nhint: leave it out where there is only one")
         if self.ranks > RANKS_MAX:

@@ -28,6 +28,7 @@ _HEAD: Final = struct.Struct("<4sHHIIIQ")
 _SLOT: Final = struct.Struct("<IIQqqi24s24s")
 _HEAD_BYTES: Final = 64
 _SLOT_BYTES: Final = 128
+_LARGEST_BYTES: Final = _HEAD_BYTES + 256 * _SLOT_BYTES
 _SEQUENCE: Final = struct.Struct("<I")
 _STATE: Final = struct.Struct("<IQqqi")
 ALL: Final = -1
@@ -168,7 +169,7 @@ def read_waits(path: Path) -> RankWaits:
         InvalidInputError: it is no wait board of this version.
         OSError: it cannot be read.
     """
-    data = path.read_bytes()
+    data = _bytes_of(path)
     if len(data) < _HEAD_BYTES or data[:4] != _MAGIC:
         raise InvalidInputError(f"{str(path)!r} is no wait board\nhint: they are called <pid>-rank<rank>.waits")
     _, version, slots, pid, rank, member, epoch = _HEAD.unpack_from(data)
@@ -176,7 +177,7 @@ def read_waits(path: Path) -> RankWaits:
         what = f"{str(path)!r} is a wait board of version {version} and {len(data)} bytes, limit version {_VERSION}"
         raise InvalidInputError(f"{what}\nhint: read it with the release that wrote it")
     # What is equal in two readings was not being written in the first; a wait that is over by then was no long one.
-    again = path.read_bytes()
+    again = _bytes_of(path)
     now = time.monotonic_ns()
     places = (_HEAD_BYTES + number * _SLOT_BYTES for number in range(slots))
     same = (at for at in places if data[at : at + _SLOT_BYTES] == again[at : at + _SLOT_BYTES])
@@ -188,14 +189,20 @@ def _entry(data: bytes, at: int, now: int) -> WaitEntry | None:
     sequence, waiting, since, want, have, peer, operation, group = _SLOT.unpack_from(data, at)
     if not waiting or sequence % 2:
         return None
-    name, group_name = (text.rstrip(b"\0").decode() for text in (operation, group))
+    name, group_name = (text.rstrip(b"\0").decode(errors="replace") for text in (operation, group))
     return WaitEntry(name, group_name, peer, want, have, (now - since) / 1e9)
+
+
+def _bytes_of(path: Path) -> bytes:
+    """No more than a board can have."""
+    with path.open("rb") as file:
+        return file.read(_LARGEST_BYTES)
 
 
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass

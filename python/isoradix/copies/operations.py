@@ -101,10 +101,12 @@ class Operations:
             if operation in self._over:
                 return
             copy = self._open.get(operation)
-            if copy is not None:
+            if copy is None:
+                board.finish(operation)  # refused if there is no such operation, and then nothing has changed
+            else:
                 copy.cancelled = True
-            dropped = copy is None or not copy.begun
-            if dropped:
+            dropped = copy is not None and not copy.begun
+            if copy is None or dropped:
                 self._close_one(operation)
             self._see(operation)
         if copy is not None:

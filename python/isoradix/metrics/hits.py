@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from isoradix import InvalidInputError
+from isoradix import InputTypeError, InvalidInputError
 
 
 class Hits(NamedTuple):
@@ -33,9 +33,13 @@ class HitCounter:
             storage: what came from external storage for it, through a prefetch of its own.
 
         Raises:
+            InputTypeError: a number is no int.
             InvalidInputError: a number is negative, or the hits are more than the prompt. Nothing is counted.
         """
         found = Hits(prompt_tokens, device, host, storage)
+        for name, tokens in found._asdict().items():
+            if not isinstance(tokens, int):
+                raise InputTypeError(f"{name} is {tokens!r}, expected an int\nhint: count whole tokens")
         if min(found) < 0 or device + host + storage > prompt_tokens:
             what = f"{device} + {host} + {storage} hit tokens of a prompt of {prompt_tokens}, limit {prompt_tokens}"
             raise InvalidInputError(f"{what}\nhint: count each token once, in the tier where it was found")
