@@ -1,6 +1,6 @@
 """A long run under all faults that a run survives: no divergence, no wrong byte, no leak. Asked for by `-m soak`.
 
-`SOAK_REQUESTS` sets its length; 220,000 take about a quarter of an hour on two cores. What it saw goes to the file that
+`SOAK_REQUESTS` sets its length; 240,000 take about a quarter of an hour on two cores. What it saw goes to the file that
 `SOAK_REPORT` names, if given.
 """
 
@@ -49,7 +49,7 @@ def resident_bytes(folder: Path) -> dict[int, int]:
 def test_a_long_run_under_all_faults_ends_well_and_memory_stays_flat(tmp_path: Path) -> None:
     command = [
         *(sys.executable, "-m", "isoradix.cli", "replay", "--workload", "chat", "--tp", "2", "--pp", "2"),
-        *("--requests", os.environ.get("SOAK_REQUESTS", "220000"), "--capacity", "100k", "--host-capacity", "400k"),
+        *("--requests", os.environ.get("SOAK_REQUESTS", "240000"), "--capacity", "100k", "--host-capacity", "400k"),
         *("--batch", "4", "--step-ms", "5", "--json"),
         *(part for fault in FAULTS for part in ("--inject", fault)),
     ]
