@@ -1,12 +1,12 @@
 """What every plane between processes has: a meeting, lifelines, a wait board with its watch, and one way to end."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from isoradix import Board, IsoradixError, Patience, ProtocolError, Rank, VoteMachine
+from isoradix import IsoradixError, Patience, ProtocolError
 from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.lifeline import Beat, Lifelines, Verdict
 from isoradix.consensus.links import connect
@@ -132,10 +132,6 @@ class RemotePlane:
         """The `data` of every rank of the domain, in the order of its members."""
         with self._guarded("gather"), self._waits.waiting("gather", ALL, 1, 0):
             return gather(self._groups["votes"], data, self.is_lost)
-
-    def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
-        """Begins to vote."""
-        raise NotImplementedError
 
     # what lifelines and their watch ask
 
