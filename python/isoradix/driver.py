@@ -11,7 +11,7 @@ driver.close()
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from isoradix import (
     Board,
@@ -19,11 +19,12 @@ from isoradix import (
     Control,
     FrameInfo,
     FreeSlots,
+    IntSequence,
     InvalidInputError,
     ProtocolError,
     Query,
     Rank,
-    SlotPool,
+    Slots,
     Start,
     StartRecord,
     TieredCache,
@@ -45,13 +46,39 @@ _CACHE_DEFAULTS: Final[Mapping[str, object]] = {
 }
 
 
+class DeviceSlots(Protocol):
+    """What hands out a rank's device slots, as far as a driver asks: a `SlotPool`, or a serving engine's allocator."""
+
+    @property
+    def page_size(self) -> int:
+        """Tokens in a page."""
+
+    @property
+    def total(self) -> int:
+        """Slots, free or not."""
+
+    @property
+    def available(self) -> int:
+        """Free slots: equal on all ranks at the end of a step."""
+
+    def alloc(self, num_tokens: int) -> Slots:
+        """Slots for so many tokens, whole pages.
+
+        Raises:
+            OutOfSlotsError: there are not so many. Nothing changed.
+        """
+
+    def free(self, slots: IntSequence) -> None:
+        """Takes slots back, whole pages in any number."""
+
+
 class Driver:
     """Drives one rank. All calls come from the scheduler's thread.
 
     Args:
         plane: this rank's end of a plane, connected and not started.
         engine: its copy engine; None where there is no host pool.
-        slots: the pool of its device slots. Freed slots go back to it here: those that copies kept back at a reset.
+        slots: what hands out its device slots. Freed slots go back to it here: those that copies kept back at a reset.
         page_size: tokens in a page.
         host_pages: host pages that this rank can back, 0 if its pinning failed, None if it has no pool; the smallest of
             all ranks is agreed.
@@ -70,7 +97,7 @@ class Driver:
         self,
         plane: Plane,
         engine: CopyEngine | None,
-        slots: SlotPool,
+        slots: DeviceSlots,
         *,
         page_size: int,
         host_pages: int | None = None,
@@ -150,11 +177,12 @@ class Driver:
             yield self.cache
             self.end()
         except BaseException as error:
-            self._fail(error)
+            self.fail(error)
             raise
 
-    def _fail(self, error: BaseException) -> None:
-        """The others hear what has happened here, and whom it names."""
+    def fail(self, error: BaseException) -> None:
+        """Tells the other ranks that this one cannot go on. `step` does it for its block; around `enter` and `end` it
+        is the caller's to do."""
         ranks = named_by(error, self.plane.topology, self.plane.place.domain)
         self.plane.fail(f"{type(error).__name__}: {first_line(error)}", ranks or None)
 
@@ -221,7 +249,7 @@ class Driver:
             try:
                 self.engine.close()
             except BaseException as error:
-                self._fail(error)
+                self.fail(error)
                 raise
         if self.stopped and not self._open:
             self.plane.leave()

@@ -125,6 +125,7 @@ def no_memory(ranks: Ranks) -> dict[str, object]:
     on_host = driver.cache.sizes.host_total
     issued = driver.cache.issued
     ranks.stop(driver)
+    assert isinstance(driver.slots, SlotPool)
     driver.cache.check(driver.slots)
     driver.cache.check_ended()
     return {"on_host": on_host, "issued": issued, "votes": ranks.plane.counts.votes, "digest": driver.digest}

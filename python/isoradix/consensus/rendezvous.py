@@ -118,10 +118,10 @@ def open_store(address: str, hosts: bool, patience: Patience) -> tuple[Any, str]
     except RuntimeError as error:
         what = f"the store at {address} cannot be {'served' if hosts else 'reached'}: {str(error).splitlines()[0]}"
         raise PlaneLost(f"{what}\nhint: one rank hosts it, on a free port", (), what) from error
-    return store, _address_toward(host, int(port))
+    return store, address_toward(host, int(port))
 
 
-def _address_toward(host: str, port: int) -> str:
+def address_toward(host: str, port: int) -> str:
     """This machine's address on the way to another one; nothing is sent."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

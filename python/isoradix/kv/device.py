@@ -1,10 +1,11 @@
 """KV of device slots."""
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Self
 
 import torch
 
-from isoradix import IntSequence
+from isoradix import IntSequence, InvalidInputError
 from isoradix.kv import checks
 from isoradix.kv.shape import KVShape
 
@@ -38,6 +39,34 @@ class DevicePool:
         }
         self.device: torch.device = self._buffers[0, shape.parts[0]].device
 
+    @classmethod
+    def over(cls, shape: KVShape, buffers: Mapping[str, Sequence[torch.Tensor]]) -> Self:
+        """A pool over buffers that a model has already; closing it leaves them alone.
+
+        Args:
+            shape: of a token.
+            buffers: for each part a tensor of every layer, contiguous: [num_slots, ...], `width` elements a slot.
+
+        Raises:
+            InvalidInputError: the buffers do not have that shape, or do not lie on one device.
+        """
+        pool = cls.__new__(cls)
+        pool.shape = shape
+        if set(buffers) != set(shape.parts) or any(len(layers) != shape.layers for layers in buffers.values()):
+            given = ", ".join(f"{part}: {len(layers)}" for part, layers in buffers.items())
+            raise InvalidInputError(
+                f"buffers are {given}; expected {shape.layers} layers of {', '.join(shape.parts)}\n"
+                "hint: pass the buffers of this rank's own layers"
+            )
+        first = buffers[shape.parts[0]][0]
+        pool.num_slots, pool.device = len(first), first.device
+        pool._buffers = {
+            (layer, part): _rows(buffer, first, shape, f"{part}[{layer}]")
+            for part, layers in buffers.items()
+            for layer, buffer in enumerate(layers)
+        }
+        return pool
+
     @property
     def closed(self) -> bool:
         """Whether its memory was given up."""
@@ -69,3 +98,17 @@ class DevicePool:
     def close(self) -> None:
         """Gives up the memory; tensors that were handed out keep theirs. A no-op the second time."""
         self._buffers.clear()
+
+
+def _rows(buffer: torch.Tensor, first: torch.Tensor, shape: KVShape, name: str) -> torch.Tensor:
+    """One buffer as rows of a slot: [num_slots, width]."""
+    slots = len(first)
+    fits = buffer.shape[:1] == first.shape[:1] and buffer.numel() == slots * shape.width
+    if not fits or buffer.dtype != shape.dtype or buffer.device != first.device or not buffer.is_contiguous():
+        given = f"{list(buffer.shape)} of {buffer.dtype} on {buffer.device}"
+        raise InvalidInputError(
+            f"{name} is {given}{'' if buffer.is_contiguous() else ', not contiguous'}; expected [{slots}, ...] with "
+            f"{shape.width} elements of {shape.dtype} a slot, contiguous, on {first.device}\n"
+            "hint: the shape is that of one token on this rank"
+        )
+    return buffer.view(slots, shape.width)

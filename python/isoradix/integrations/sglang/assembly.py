@@ -1,0 +1,101 @@
+"""Puts one rank together: options, plane, pools, engine, driver, cache."""
+
+import logging
+from typing import Any, Final
+
+from sglang.srt.mem_cache.registry import default_radix_cache_factory
+from sglang.srt.runtime_context import get_disagg, get_memory
+
+from isoradix.copies import CopyEngine, engine_for
+from isoradix.driver import Driver
+from isoradix.integrations.sglang import limits, options
+from isoradix.integrations.sglang.cache import IsoradixCache
+from isoradix.integrations.sglang.domain import connect
+from isoradix.integrations.sglang.pools import ServerSlots, device_pool, host_pool
+from isoradix.integrations.sglang.tiers import TieredIsoradixCache
+from isoradix.kv import DevicePool, HostPool
+
+logger: Final = logging.getLogger("isoradix")
+
+
+def assemble(ctx: Any) -> Any:
+    """The cache that the server asked for: this package's, or its own where prefixes are not to be shared.
+
+    Raises:
+        See `plugin.make_cache`.
+    """
+    if ctx.disable_radix_cache:
+        return default_radix_cache_factory(ctx)
+    chosen = options.load()
+    memory = get_memory()
+    limits.check(ctx, memory, get_disagg().disaggregation_mode)
+    if ctx.enable_hierarchical_cache:
+        return _tiered(ctx, memory, chosen)
+    params = ctx.params
+    slots = ServerSlots(params.token_to_kv_pool_allocator)
+    plane = connect(ctx.server_args, chosen)
+    driver = Driver(plane, None, slots, page_size=params.page_size, **_options(params, memory, chosen))
+    return IsoradixCache(params, driver, slots)
+
+
+def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCache:
+    params = ctx.params
+    allocator = params.token_to_kv_pool_allocator
+    slots = ServerSlots(allocator)
+    device = device_pool(allocator.get_kvcache())
+    host = host_pool(device, memory, params.page_size, allocator.size)
+    if host.failure is not None:
+        logger.error("this rank has no host memory: %s", host.failure)
+    plane = connect(ctx.server_args, chosen)
+    engine = make_engine(device, host)
+    driver = Driver(
+        plane,
+        engine,
+        slots,
+        page_size=params.page_size,
+        host_pages=host.num_pages,
+        settings={"kv": device.shape.describe(), "layout": host.layout},
+        writing=_writing(memory.hicache_write_policy, allocator.size, chosen.low_water),
+        load_back_min=chosen.load_back_min,
+        **_options(params, memory, chosen),
+    )
+    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner)
+    allocator.get_kvcache().register_layer_transfer_counter(cache.layers)
+    ctx.tp_worker.register_hicache_layer_transfer_counter(cache.layers)
+    agreed = driver.cache.host_ledger.capacity
+    logger.info("host memory: %d pages of %d tokens, agreed by all ranks", agreed, params.page_size)
+    return cache
+
+
+def make_engine(device: DevicePool, host: HostPool) -> CopyEngine:
+    """The copy engine of a rank."""
+    return engine_for(device, host)
+
+
+def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any]:
+    """Of the cache of either kind."""
+    return {
+        "policy": policy_name(params.eviction_policy, memory.radix_eviction_policy_config or {}),
+        "bigram": params.is_eagle,
+        "window": chosen.window,
+        "journal_records": chosen.journal_records,
+        "kv_events": params.enable_kv_cache_events,
+    }
+
+
+def policy_name(policy: str, config: dict[str, Any]) -> str:
+    """An eviction policy as this package writes it: `slru:2`."""
+    if policy == "slru" and "protected_threshold" in config:
+        return f"slru:{config['protected_threshold']}"
+    return policy
+
+
+def _writing(policy: str, num_slots: int, low_water: float) -> str:
+    """When what is on the device comes to host, as this package writes it."""
+    match policy:
+        case "write_back":
+            return f"back:{int(num_slots * low_water)}"
+        case "write_through_selective":
+            return "through:2"
+        case _:
+            return "through:1"

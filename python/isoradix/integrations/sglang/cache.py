@@ -1,0 +1,289 @@
+"""The cache as the server's scheduler calls it: the device tier."""
+
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from sglang.srt.mem_cache.base_prefix_cache import (
+    BasePrefixCache,
+    DecLockRefParams,
+    DecLockRefResult,
+    EvictParams,
+    EvictResult,
+    IncLockRefResult,
+    MatchPrefixParams,
+    MatchResult,
+    TreeLock,
+)
+from sglang.srt.utils.rank_consensus_checker import rank_consensus
+
+from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
+from isoradix.driver import Driver
+from isoradix.integrations.sglang.events import for_server
+from isoradix.integrations.sglang.pools import ServerSlots
+
+
+class Receipt(DecLockRefParams):
+    """What ends one lock. The server hands it back as it is."""
+
+    def __init__(self, node: NodeHandle, receipt: Any) -> None:
+        super().__init__(node_id=node)
+        self.receipt = receipt
+
+
+class Locked(IncLockRefResult):
+    """A lock was taken."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__(node_id=receipt.node_id)
+        self._receipt = receipt
+
+    def to_dec_params(self) -> Receipt:
+        """What ends it."""
+        return self._receipt
+
+
+class IsoradixCache(BasePrefixCache):
+    """One rank's cache. All calls come from the scheduler's thread, in one order on all ranks.
+
+    Node handles are the core's integers. A request's tokens up to `cache_protected_len` are the tree's, in whole pages;
+    what it has computed beyond is its own until `checkpoint`.
+
+    Args:
+        params: the server's `CacheInitParams`.
+        driver: this rank, connected.
+        slots: its device slots.
+    """
+
+    def __init__(self, params: Any, driver: Driver, slots: ServerSlots) -> None:
+        self.req_to_token_pool = params.req_to_token_pool
+        self.token_to_kv_pool_allocator = params.token_to_kv_pool_allocator
+        self.page_size: int = params.page_size
+        self.disable = False
+        self.sliding_window_size = None
+        self.driver = driver
+        self.tree = driver.cache
+        self.slots = slots
+        self._bigram = int(params.is_eagle)
+        self._open = False
+        self._scheduler: weakref.ref[Any] | None = None
+        self._lora_names = params.kv_event_lora_names
+        if params.enable_metrics:
+            self.init_metrics_collector()
+
+    # steps
+
+    def begin_step(self, scheduler: Any) -> None:
+        """A round of the scheduler begins: the step before ends, the next is entered.
+
+        Raises:
+            PlaneLost, DivergenceError: this rank is alone, or has parted from the others. The server ends.
+        """
+        if self._scheduler is None:
+            self._scheduler = weakref.ref(scheduler)
+        try:
+            self.end_step()
+            self.driver.enter()
+            self._open = True
+        except BaseException as error:
+            self.driver.fail(error)
+            raise
+
+    def end_step(self) -> None:
+        """What the step wished for begins. A no-op if that was done."""
+        if self._open:
+            self._open = False
+            self.driver.end()
+
+    def release_host_resources(self) -> None:
+        """The scheduler ends: in step with the others if it was told to, and else alone."""
+        try:
+            scheduler = self._scheduler() if self._scheduler is not None else None
+            if scheduler is not None and scheduler.gracefully_exit:
+                self.end_step()
+                self.driver.enter([Control.stop()] if self.driver.plane.place.leads else [])
+                self.driver.end()
+        except IsoradixError as error:
+            self.driver.fail(error)
+        finally:
+            self.driver.close()
+
+    # walking and growing
+
+    @rank_consensus(same_params=["len(params.key)"], same_results=["result.device_prefix_len"])
+    def match_prefix(self, params: MatchPrefixParams) -> MatchResult:
+        """The longest prefix on the device."""
+        found = self.tree.match_prefix(tokens_of(params.key), namespace_of(params.key))
+        return MatchResult(
+            device_prefix_len=found.hit_tokens,
+            last_device_node=found.node,
+            last_host_node=found.node,
+            best_match_node=found.node,
+            full_kv_hit_length=found.hit_tokens,
+        )
+
+    def touch_prefix(self, key: Any) -> None:
+        """Counts a prefix as used now."""
+        self.tree.match_prefix(tokens_of(key), namespace_of(key))
+
+    @rank_consensus(same_params=["req.rid", "up_to"])
+    def checkpoint(self, req: Any, *, up_to: int, **_options: Any) -> None:
+        """The request's KV up to `up_to` becomes the tree's, in whole pages.
+
+        Where another request was first, this one's slots are given back, and its row shows the tree's from now on.
+        """
+        tokens = req.full_untruncated_fill_ids
+        length = self._aligned(min(up_to, len(tokens)) - self._bigram)
+        if length <= 0:
+            return
+        kv, namespace, priority = req.kv, (req.extra_key, req.cache_salt), req.priority or 0
+        row = self.req_to_token_pool.req_to_token[kv.req_pool_idx]
+        known = min(kv.cache_protected_len, length)
+        own = row[known:length]
+        resume = (req.last_node, known)
+        done = self.tree.insert(
+            memoryview(tokens)[: length + self._bigram],
+            own.cpu().numpy(),
+            namespace,
+            priority=priority,
+            resume=resume if known == kv.cache_protected_len else None,
+        )
+        self._adopt(row, known, done.prefix_len, done.node)
+        kv.cache_inserted_len = max(kv.cache_inserted_len, length)
+        self._mark_prompt(req, length, namespace, priority)
+        self.unlock(req.lock)
+        req.lock = self.lock(done.node)
+        req.last_node = done.node
+        kv.cache_protected_len = length
+
+    def _adopt(self, row: torch.Tensor, known: int, cached: int, node: NodeHandle) -> None:
+        """The tree's slots take the place of those that the request computed for tokens cached meanwhile."""
+        if cached <= known:
+            return
+        self.token_to_kv_pool_allocator.free_segment(row[known:cached].to(torch.int64, copy=True), start_pos=known)
+        row[known:cached] = self.slots.tensor(self.tree.slots(node)[known:cached]).to(row.dtype)
+
+    def _mark_prompt(self, req: Any, length: int, namespace: NamespaceLike, priority: int) -> None:
+        """A node ends where the prompt does, as in the server's own tree: the answer can be dropped without it."""
+        prompt = self._aligned(len(req.origin_input_ids) - self._bigram)
+        if 0 < prompt < length:
+            row = self.req_to_token_pool.req_to_token[req.kv.req_pool_idx]
+            key = memoryview(req.origin_input_ids)[: prompt + self._bigram]
+            self.tree.insert(key, row[:prompt].cpu().numpy(), namespace, priority=priority + 1)
+
+    def _aligned(self, tokens: int) -> int:
+        return tokens // self.page_size * self.page_size
+
+    # holding
+
+    def lock(self, node: NodeHandle) -> TreeLock:
+        """Keeps a node and those above it for one holder."""
+        return TreeLock(node, Receipt(node, self.tree.lock(node)))
+
+    def unlock(self, lock: TreeLock | None) -> None:
+        """Ends what `lock` gave."""
+        if lock is not None:
+            self.tree.unlock(lock.receipt.receipt)
+
+    def inc_lock_ref(self, node: NodeHandle) -> Locked:
+        """Keeps a node and those above it."""
+        return Locked(Receipt(node, self.tree.lock(node)))
+
+    def dec_lock_ref(self, node: NodeHandle, params: Receipt | None = None) -> DecLockRefResult:
+        """Ends what `inc_lock_ref` gave."""
+        assert params is not None, "a lock is ended by its own receipt"
+        self.tree.unlock(params.receipt)
+        return DecLockRefResult()
+
+    # shrinking
+
+    @rank_consensus(same_params=["params.num_tokens"], same_results=["result.num_tokens_evicted"])
+    def evict(self, params: EvictParams) -> EvictResult:
+        """Gives slots back to the allocator, the least valuable first."""
+        if params.num_tokens <= 0:
+            return EvictResult()
+        began = time.perf_counter()
+        evicted = self.tree.evict(params.num_tokens)
+        self.slots.free(evicted.slots)
+        self.update_eviction_metrics(evicted.freed, began)
+        return EvictResult(num_tokens_evicted=evicted.freed)
+
+    def reset(self) -> None:
+        """Drops everything. The server empties its allocator itself, after this."""
+        self.tree.reset()
+
+    # looking
+
+    def path_device_indices(self, node: NodeHandle) -> torch.Tensor:
+        """Slots from the root to a node: int64, on the device."""
+        return self.slots.tensor(self.tree.slots(node))
+
+    def supports_prefix_sharing(self) -> bool:
+        """Always: it is not made where sharing is off."""
+        return True
+
+    def dfs_weight_order(self, node_handles: Sequence[NodeHandle]) -> list[int]:
+        """Places in the queue, heaviest subtree first."""
+        return self.tree.dfs_weight_order(node_handles)
+
+    @property
+    def root_node(self) -> NodeHandle:
+        """The root."""
+        return self.tree.root
+
+    def is_root(self, node: NodeHandle) -> bool:
+        """Whether a node is the root."""
+        return node == self.tree.root
+
+    def evictable_size(self) -> int:
+        """Tokens that `evict` could free."""
+        return self.tree.evictable_size
+
+    def full_evictable_size(self) -> int:
+        """The same: there is one kind of attention."""
+        return self.tree.evictable_size
+
+    def protected_size(self) -> int:
+        """Tokens on the device that something holds."""
+        return self.tree.protected_size
+
+    def full_protected_size(self) -> int:
+        """The same."""
+        return self.tree.protected_size
+
+    def total_size(self) -> int:
+        """Tokens on the device."""
+        return self.tree.total_size
+
+    def take_events(self) -> list[Any]:
+        """What entered and left the cache since the last call."""
+        return for_server(self.tree.take_events(), self._lora_names)
+
+    def sanity_check(self) -> None:
+        """Checks every invariant of the tree.
+
+        Raises:
+            InvariantError: one does not hold.
+        """
+        self.tree.check()
+
+    def pretty_print(self) -> None:
+        """Prints the tree, a line a node."""
+        for node in self.tree.walk():
+            tiers = "+".join(name for name, there in (("L1", node.on_device), ("L2", node.on_host)) if there)
+            print(
+                f"{node.handle} below {node.parent}: {node.length} of {node.depth} tokens {tiers} locks={node.lock_ref}"
+            )
+
+
+def tokens_of(key: Any) -> memoryview:
+    """The tokens of the server's key, without a copy."""
+    tokens = memoryview(key.token_ids)
+    return tokens if key.limit is None else tokens[: key.limit]
+
+
+def namespace_of(key: Any) -> NamespaceLike:
+    """Its namespace: the two names that keep prompts of equal tokens apart."""
+    return (key.extra_key, key.cache_salt)

@@ -1,0 +1,84 @@
+"""Combinations that are refused at start, with their reasons. docs/sglang.md has the same table for people."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from isoradix import InvalidInputError
+from isoradix.kv import Layout
+
+PAGE_SIZE_MAX: Final = 1024
+POLICIES: Final = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
+ALLOCATORS: Final = ("TokenToKVPoolAllocator", "PagedTokenToKVPoolAllocator")
+POOLS: Final = ("MHATokenToKVPool", "MLATokenToKVPool")
+LAYOUTS: Final[dict[str, Layout]] = {
+    "layer_first": "layer_first",
+    "page_first": "page_first",
+    "page_first_direct": "page_first",
+}
+"""The server's names of host layouts, and this package's."""
+
+
+def check(ctx: Any, memory: Any, disaggregation: str) -> None:
+    """Checks what the server was asked for; names everything that does not go, not the first alone.
+
+    Args:
+        ctx: the server's `TreeCacheBuildContext`.
+        memory: its memory flags (`get_memory()`).
+        disaggregation: "null", "prefill" or "decode".
+
+    Raises:
+        InvalidInputError: something is not supported.
+    """
+    reasons = list(_device(ctx, memory))
+    if ctx.enable_hierarchical_cache:
+        reasons += _host(ctx, memory, disaggregation)
+    if reasons:
+        listed = "\n".join(f"  - {reason}" for reason in reasons)
+        raise InvalidInputError(
+            f"--radix-cache-backend isoradix does not support what this server was asked for:\n{listed}\n"
+            "hint: drop these options, or that back end"
+        )
+
+
+def _device(ctx: Any, memory: Any) -> Iterator[str]:
+    """What keeps it from the device tier."""
+    params = ctx.params
+    allocator = params.token_to_kv_pool_allocator
+    if ctx.is_hybrid_swa:
+        yield "a model with sliding-window attention: its window has slots of its own, which the tree does not keep"
+    if ctx.is_hybrid_ssm:
+        yield "a model with state-space layers: their states are no slots of tokens"
+    if type(allocator).__name__ not in ALLOCATORS and not (ctx.is_hybrid_swa or ctx.is_hybrid_ssm):
+        yield f"slots from {type(allocator).__name__}; known are {', '.join(ALLOCATORS)}"
+    elif getattr(allocator, "page_size", params.page_size) != params.page_size:
+        yield f"pages of {params.page_size} tokens over slots in pages of {allocator.page_size}"
+    if not 1 <= params.page_size <= PAGE_SIZE_MAX:
+        yield f"--page-size {params.page_size}: limit {PAGE_SIZE_MAX}"
+    if params.eviction_policy not in POLICIES:
+        yield f"--radix-eviction-policy {params.eviction_policy}: there are {', '.join(POLICIES)}"
+    for flag in ("enable_lmcache", "enable_flexkv", "enable_unified_cache_external_linker"):
+        if getattr(memory, flag, False):
+            yield f"--{flag.replace('_', '-')}: it brings a cache of its own"
+
+
+def _host(ctx: Any, memory: Any, disaggregation: str) -> Iterator[str]:
+    """What keeps it from the host tier."""
+    params = ctx.params
+    pool = params.token_to_kv_pool_allocator.get_kvcache()
+    if disaggregation != "null":
+        yield f"--enable-hierarchical-cache with --disaggregation-mode {disaggregation}"
+    if memory.hicache_storage_backend is not None:
+        yield f"--hicache-storage-backend {memory.hicache_storage_backend}: there is no external storage yet"
+    if memory.hicache_mem_layout not in LAYOUTS:
+        yield f"--hicache-mem-layout {memory.hicache_mem_layout}: there are {', '.join(LAYOUTS)}"
+    if params.mtp_draft_device_pools or params.sidecar_draft_device_pools:
+        yield "--enable-hierarchical-cache with speculative decoding: the draft model's KV has no place on host"
+    if type(pool).__name__ not in POOLS:
+        yield f"--enable-hierarchical-cache over {type(pool).__name__}; known are {', '.join(POOLS)}"
+    elif type(pool).__name__ == "MHATokenToKVPool":
+        if getattr(pool, "kv_cache_layout", "nhd") != "nhd":
+            yield f"--enable-hierarchical-cache over KV in layout {pool.kv_cache_layout}; known is nhd"
+        if pool.v_head_dim != pool.head_dim:
+            yield f"--enable-hierarchical-cache with heads of {pool.head_dim} for keys, {pool.v_head_dim} for values"
+    if getattr(pool, "k_scale_buffer", None) is not None or getattr(pool, "kv_scale_buffer", None) is not None:
+        yield "--enable-hierarchical-cache with KV that has scales beside it"

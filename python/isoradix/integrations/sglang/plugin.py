@@ -1,0 +1,64 @@
+"""What the server calls: registration in every process, and the factory of the cache in every scheduler."""
+
+import logging
+from typing import Any, Final
+
+from isoradix import IsoradixError
+from isoradix.integrations.sglang import versions
+
+NAME: Final = "isoradix"
+STEP_BOUNDARY: Final = "sglang.srt.managers.scheduler.Scheduler.ingest_requests"
+"""The one call that every event loop of the scheduler makes once a round, on every rank."""
+
+logger: Final = logging.getLogger("isoradix")
+
+
+def register() -> None:
+    """Registers the back end, and where steps begin.
+
+    With an SGLang that is not supported the back end is there all the same and refuses its selection by name: what a
+    plug-in raises, the server swallows.
+    """
+    from sglang.srt.mem_cache.registry import get_radix_cache_factory, register_radix_cache_backend
+
+    try:
+        versions.check()
+    except IsoradixError as error:
+        logger.error("%s", error)
+    if get_radix_cache_factory(NAME) is None:
+        register_radix_cache_backend(NAME, make_cache)
+        _hook()
+
+
+def _hook() -> None:
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    HookRegistry.register(STEP_BOUNDARY, begin_step, HookType.BEFORE)
+
+
+def begin_step(scheduler: Any, *_args: Any, **_options: Any) -> None:
+    """A round of the scheduler begins. Nothing, if its cache is another one."""
+    begin = getattr(scheduler.tree_cache, "begin_step", None)
+    if begin is not None:
+        begin(scheduler)
+
+
+def make_cache(ctx: Any) -> Any:
+    """The cache of a scheduler: the factory that the server calls, on every rank.
+
+    Args:
+        ctx: its `TreeCacheBuildContext`.
+
+    Raises:
+        InvalidInputError: the server's version, or what it was asked for, is not supported.
+        ProtocolError: the ranks differ in a setting.
+        PlaneLost: a rank did not come.
+    """
+    try:
+        versions.check()
+        from isoradix.integrations.sglang.assembly import assemble
+
+        return assemble(ctx)
+    except IsoradixError as error:
+        logger.error("%s", error)
+        raise
