@@ -3,7 +3,7 @@
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sglang.srt.mem_cache.base_prefix_cache import (
@@ -23,6 +23,9 @@ from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
 from isoradix.driver import Driver
 from isoradix.integrations.sglang.events import for_server
 from isoradix.integrations.sglang.pools import ServerSlots
+
+if TYPE_CHECKING:
+    from isoradix.integrations.sglang.metrics import ServerMetrics
 
 
 class Receipt(DecLockRefParams):
@@ -70,8 +73,12 @@ class IsoradixCache(BasePrefixCache):
         self._open = False
         self._scheduler: weakref.ref[Any] | None = None
         self._lora_names = params.kv_event_lora_names
+        self._metrics: ServerMetrics | None = None
         if params.enable_metrics:
+            from isoradix.integrations.sglang import metrics  # binds itself to the server's folder
+
             self.init_metrics_collector()
+            self._metrics = metrics.ServerMetrics(driver)
 
     # steps
 
@@ -87,6 +94,8 @@ class IsoradixCache(BasePrefixCache):
             self.end_step()
             self.driver.enter()
             self._open = True
+            if self._metrics is not None:
+                self._metrics.write()
         except BaseException as error:
             self.driver.fail(error)
             raise
@@ -142,6 +151,8 @@ class IsoradixCache(BasePrefixCache):
         row = self.req_to_token_pool.req_to_token[kv.req_pool_idx]
         known = min(kv.cache_protected_len, length)
         own = row[known:length]
+        if kv.cache_inserted_len == 0 and self._metrics is not None:
+            self._count(req, known)
         resume = (req.last_node, known)
         done = self.tree.insert(
             memoryview(tokens)[: length + self._bigram],
@@ -157,6 +168,12 @@ class IsoradixCache(BasePrefixCache):
         req.lock = self.lock(done.node)
         req.last_node = done.node
         kv.cache_protected_len = length
+
+    def _count(self, req: Any, cached: int) -> None:
+        """The first that the tree sees of an admitted request: what it found."""
+        assert self._metrics is not None
+        prompt, host = max(len(req.origin_input_ids), cached), min(req.host_loaded_length, cached)
+        self._metrics.hits.admit(prompt, device=cached - host, host=host)
 
     def _adopt(self, row: torch.Tensor, known: int, cached: int, node: NodeHandle) -> None:
         """The tree's slots take the place of those that the request computed for tokens cached meanwhile."""

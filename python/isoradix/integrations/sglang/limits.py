@@ -71,8 +71,9 @@ def _host(ctx: Any, memory: Any, disaggregation: str) -> Iterator[str]:
         yield f"--hicache-storage-backend {memory.hicache_storage_backend}: there is no external storage yet"
     if memory.hicache_mem_layout not in LAYOUTS:
         yield f"--hicache-mem-layout {memory.hicache_mem_layout}: there are {', '.join(LAYOUTS)}"
-    if params.mtp_draft_device_pools or params.sidecar_draft_device_pools:
-        yield "--enable-hierarchical-cache with speculative decoding: the draft model's KV has no place on host"
+    algorithm = ctx.server_args.speculative_algorithm
+    if algorithm is not None:
+        yield f"--enable-hierarchical-cache with --speculative-algorithm {algorithm}: a draft's KV has no place on host"
     if type(pool).__name__ not in POOLS:
         yield f"--enable-hierarchical-cache over {type(pool).__name__}; known are {', '.join(POOLS)}"
     elif type(pool).__name__ == "MHATokenToKVPool":
