@@ -1060,6 +1060,8 @@ class Rank:
         """The leader enters its next step; the frame to be sent to every receiver."""
     def follow(self, frame: BytesLike) -> FrameInfo:
         """A follower enters its next step: checks the leader's frame, and applies it."""
+    def begin_loads(self) -> None:
+        """Turn what the step has wished to load back so far into an operation, ahead of its close."""
     def close_step(self, device_free: int) -> None:
         """Turn the wishes of the step into operations."""
     def found(self, operation: int, tokens: int) -> None:

@@ -203,6 +203,18 @@ class Driver:
         if self.engine is not None:
             self.engine.poll()
 
+    def begin_loads(self) -> tuple[Copy, ...]:
+        """Starts what the step has wished to load back so far, ahead of its end; the copies.
+
+        For a scheduler that allots slots between this and its end: what a backup reads is locked from the end on. On
+        all ranks at the same point.
+
+        Raises:
+            ProtocolError: no step is open.
+        """
+        self.rank.begin_loads()
+        return tuple(self._carry_out(self.rank.take_effects()))
+
     def end(self) -> None:
         """The second half: what the step wished for becomes operations, and this rank's copies start."""
         self.rank.close_step(self.slots.available)

@@ -107,6 +107,18 @@ impl Rank {
         Ok(())
     }
 
+    /// Issues what the step has wished to load back so far, ahead of its close: for a scheduler that still allots slots to the
+    /// forward pass that waits for it. Backups are left to the close: they lock what they read, so it could not be evicted.
+    ///
+    /// # Errors
+    /// If no step is open; fatally, if the board refuses the operation.
+    pub fn begin_loads(&mut self, board: &mut Board) -> Result<(), StepError> {
+        match self.open {
+            Some(_) => self.cache.issue_loads(board),
+            None => Err(out_of_order("begin_loads", "no step is open")),
+        }
+    }
+
     /// External storage has answered an [`Effect::Query`] on this rank: it has so many units, as a leading part. To be called on
     /// the scheduler's thread; a late answer is no matter.
     ///

@@ -7,10 +7,10 @@ mod random;
 #[path = "ranks/totals.rs"]
 mod totals;
 
-use cluster::{Cluster, NO_POOL, Setup, ns};
-use isoradix_core::operation::Kind;
+use cluster::{Cluster, NO_POOL, Setup, Station, ns};
+use isoradix_core::operation::{Kind, Operation};
 use isoradix_core::protocol::Control;
-use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, RecordKind, Tiers, Writing};
+use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, RecordKind, TieredCache, Tiers, Writing};
 use random::Random;
 
 fn tokens(range: std::ops::Range<u32>) -> Vec<u32> {
@@ -19,6 +19,11 @@ fn tokens(range: std::ops::Range<u32>) -> Vec<u32> {
 
 fn k(ordinal: u64) -> Ordinal {
     Ordinal(ordinal)
+}
+
+/// Operations under way, by kind.
+fn kinds(cache: &TieredCache) -> Vec<Kind> {
+    cache.operations().iter().map(Operation::kind).collect()
 }
 
 fn on_host(cluster: &mut Cluster) -> u64 {
@@ -583,6 +588,29 @@ fn a_decision_that_no_rank_could_apply_is_refused_before_the_step() {
     }
     cluster.settle();
     assert_eq!(on_host(&mut cluster), 10);
+}
+
+/// A backup locks what it reads. A scheduler that has counted on evicting it allots the slots first, with its loads under way.
+#[test]
+fn loads_begin_before_a_step_ends_and_lock_nothing_else() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 20, 50, 2));
+    cluster.step(&[], |station| station.insert(&tokens(0..10)));
+    cluster.settle();
+    cluster.step(&[], Station::evict_all);
+    cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+    for station in &mut cluster.stations {
+        station.insert(&tokens(100..108));
+        let found = station.find(&tokens(0..10));
+        assert_eq!(station.load(found), 10);
+        station.rank.begin_loads(&mut station.board).unwrap();
+        let cache = station.rank.cache();
+        assert_eq!(kinds(cache), [Kind::LoadBack]);
+        assert_eq!((cache.sizes().device.evictable, cache.sizes().device.protected), (8, 10), "what was inserted can still go");
+    }
+    cluster.close();
+    let station = &mut cluster.stations[0];
+    assert_eq!(kinds(station.rank.cache()), [Kind::LoadBack, Kind::Backup], "each once");
+    assert!(station.rank.begin_loads(&mut station.board).is_err(), "no step is open");
 }
 
 #[test]

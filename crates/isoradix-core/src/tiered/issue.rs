@@ -70,7 +70,8 @@ impl TieredCache {
         Subject { id: self.cache.sequence(end), pages: if taken { pages } else { 0 }, tokens }
     }
 
-    fn issue_loads(&mut self, board: &mut Board) -> Result<(), StepError> {
+    /// Issues what was wished to be loaded back; nothing, if nothing was.
+    pub(crate) fn issue_loads(&mut self, board: &mut Board) -> Result<(), StepError> {
         let loads = std::mem::take(&mut self.wishes.loads);
         if loads.is_empty() {
             return Ok(());

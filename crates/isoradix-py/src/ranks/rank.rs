@@ -258,6 +258,15 @@ impl Rank {
         self.step(py, |machine| machine.coming, work)
     }
 
+    /// Turns what the step has wished to load back so far into an operation, ahead of its close. On every rank at the same point of
+    /// its scheduler: for one that still allots slots to the forward pass that waits for it. Take the effects after it.
+    ///
+    /// Raises:
+    ///     ProtocolError: no step is open.
+    fn begin_loads(&self, py: Python<'_>) -> PyResult<()> {
+        self.step(py, |_| 0, |machine: &mut Machine, board: &mut BoardCore| ranked(machine).begin_loads(board))
+    }
+
     /// External storage has answered a `Query` on this rank: it has so many tokens (pairs, in bigram mode) of the run, as a leading
     /// part. Pages are reserved and the copy is started at once: take the effects again.
     ///

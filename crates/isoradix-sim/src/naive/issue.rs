@@ -25,7 +25,14 @@ impl Model {
         self.issue_backup();
     }
 
-    /// What the last step issued, in order.
+    /// Issues the one load-back of the step so far, before its end.
+    pub(crate) fn begin_loads(&mut self) {
+        self.issued.clear();
+        let loads = std::mem::take(&mut self.loads);
+        self.issue(Kind::LoadBack, loads);
+    }
+
+    /// What the last step issued, or [`begin_loads`](Self::begin_loads), in order.
     #[must_use]
     pub(crate) fn issued(&self) -> &[Issued] {
         &self.issued

@@ -15,6 +15,8 @@ from isoradix.integrations.sglang.pools import ServerSlots, device_pool, host_po
 from isoradix.integrations.sglang.tiers import TieredIsoradixCache
 from isoradix.kv import DevicePool, HostPool
 
+PAUSED_VOTE_MS: Final = 50
+
 logger: Final = logging.getLogger("isoradix")
 
 
@@ -73,11 +75,12 @@ def make_engine(device: DevicePool, host: HostPool) -> CopyEngine:
 
 
 def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any]:
-    """Of the cache of either kind."""
+    """Of the driver and the cache, of either kind."""
     return {
         "policy": policy_name(params.eviction_policy, memory.radix_eviction_policy_config or {}),
         "bigram": params.is_eagle,
         "window": chosen.window,
+        "pacing": (chosen.vote_ms, chosen.idle_vote_ms, PAUSED_VOTE_MS),
         "journal_records": chosen.journal_records,
         "kv_events": params.enable_kv_cache_events,
     }

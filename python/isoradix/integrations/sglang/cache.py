@@ -91,7 +91,8 @@ class IsoradixCache(BasePrefixCache):
         if self._scheduler is None:
             self._scheduler = weakref.ref(scheduler)
         try:
-            self.end_step()
+            if self._open:
+                self.end_step()
             self.driver.enter()
             self._open = True
             if self._metrics is not None:
@@ -101,17 +102,17 @@ class IsoradixCache(BasePrefixCache):
             raise
 
     def end_step(self) -> None:
-        """What the step wished for begins. A no-op if that was done."""
-        if self._open:
-            self._open = False
-            self.driver.end()
+        """What the step wished for begins."""
+        self._open = False
+        self.driver.end()
 
     def release_host_resources(self) -> None:
         """The scheduler ends: in step with the others if it was told to, and else alone."""
         try:
             scheduler = self._scheduler() if self._scheduler is not None else None
             if scheduler is not None and scheduler.gracefully_exit:
-                self.end_step()
+                if self._open:
+                    self.end_step()
                 self.driver.enter([Control.stop()] if self.driver.plane.place.leads else [])
                 self.driver.end()
         except IsoradixError as error:

@@ -29,6 +29,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Under `--hicache-write-policy write_back`: the share of the device that is kept free or clean."""
     load_back_min: _Positive = 10
     """Tokens; a shorter hit in host memory is computed again."""
+    vote_ms: _Positive = 5
+    """From one vote to the next while copies are under way: about a step, since only a step reads what was voted."""
+    idle_vote_ms: _Positive = 20
+    """The same while there are none."""
     report_ms: _Positive = 5_000
     """How long a rank waits for another before it says so in the log."""
     fatal_ms: _Positive = 300_000

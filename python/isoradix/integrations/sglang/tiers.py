@@ -89,11 +89,10 @@ class TieredIsoradixCache(IsoradixCache):
 
     def end_step(self) -> None:
         """What the step wished for begins, after what the model was given to compute before."""
-        if self._open:
-            with self._on_forward_stream():
-                super().end_step()
-            self.layers.started(self.driver.loads)
-            self._loads = False
+        with self._on_forward_stream():
+            super().end_step()
+        self.layers.started(self.driver.loads)
+        self._loads = False
 
     def _on_forward_stream(self) -> AbstractContextManager[Any]:
         if self.token_to_kv_pool_allocator.device == "cpu":
@@ -112,9 +111,15 @@ class TieredIsoradixCache(IsoradixCache):
         """Nothing: frames bring what copies have come to, at the beginning of a step."""
 
     def ready_to_load_host_cache(self) -> int:
-        """A batch is complete: its load-backs begin. The number under which its forward pass waits, -1 if for none."""
+        """A batch is complete: its load-backs begin. The number under which its forward pass waits, -1 if for none.
+
+        Backups are left to the end of the step: the slots of the batch are still to be allotted, and what a backup
+        reads cannot be evicted.
+        """
         if self._loads:
-            self.end_step()
+            with self._on_forward_stream():
+                self.layers.started(self.driver.begin_loads())
+            self._loads = False
         return self.layers.next_batch()
 
     def is_load_back_event_done(self, consumer_index: int) -> bool:

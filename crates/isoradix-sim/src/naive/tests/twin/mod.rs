@@ -85,6 +85,11 @@ impl Twins {
         let limbo = self.lead();
         self.compare();
         self.some_verbs(6);
+        if self.random.below(3) == 0 {
+            self.begin_loads();
+            self.compare();
+            self.some_verbs(3);
+        }
         self.close(limbo);
         self.compare();
         self.some_verbs(3);
@@ -154,11 +159,28 @@ impl Twins {
         }
     }
 
+    /// Some schedulers begin their load-backs before a step ends.
+    fn begin_loads(&mut self) {
+        let before = self.rank.cache().operations().issued();
+        self.rank.begin_loads(&mut self.board).unwrap();
+        self.model.begin_loads();
+        self.log.push(format!("begin loads: {:?}", self.model.issued()));
+        self.compare_issued(before);
+    }
+
     fn close(&mut self, limbo: u64) {
         let (before, free) = (self.rank.cache().operations().issued(), self.pool.available());
         self.rank.close_step(&mut self.board, free).unwrap();
         self.model.close_step(free);
         self.log.push(format!("close {free}: {:?}", self.model.issued()));
+        self.compare_issued(before);
+        let freed = self.carry_out();
+        assert_eq!(freed, limbo, "slots that limbo gives back");
+        self.count("limbo", if freed > 0 { "freed" } else { "nothing" });
+    }
+
+    /// What both have issued since there were so many.
+    fn compare_issued(&mut self, before: u64) {
         let table = self.rank.cache().operations();
         let new = (before..table.issued()).filter_map(|k| table.operation(Ordinal(k)));
         let real: Vec<Issued> =
@@ -168,9 +190,6 @@ impl Twins {
             self.kinds.insert(ordinal, (kind, subjects.iter().map(|subject| subject.pages).sum()));
             self.count(kind.as_str(), if subjects.len() > 1 { "issue several" } else { "issue one" });
         }
-        let freed = self.carry_out();
-        assert_eq!(freed, limbo, "slots that limbo gives back");
-        self.count("limbo", if freed > 0 { "freed" } else { "nothing" });
     }
 
     fn compare(&self) {
