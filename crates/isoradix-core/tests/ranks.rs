@@ -605,7 +605,11 @@ fn loads_begin_before_a_step_ends_and_lock_nothing_else() {
         station.rank.begin_loads(&mut station.board).unwrap();
         let cache = station.rank.cache();
         assert_eq!(kinds(cache), [Kind::LoadBack]);
-        assert_eq!((cache.sizes().device.evictable, cache.sizes().device.protected), (8, 10), "what was inserted can still go");
+        assert_eq!(
+            (cache.sizes().device.evictable, cache.sizes().device.protected),
+            (8, 10),
+            "what was inserted can still go"
+        );
     }
     cluster.close();
     let station = &mut cluster.stations[0];
