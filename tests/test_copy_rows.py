@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import mmap
+import signal
 import threading
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isoradix import InputTypeError, InvalidInputError, copy_rows, pages_within
+from isoradix import CopyProgress, InputTypeError, InvalidInputError, copy_rows, pages_within
 
 Rows = npt.NDArray[np.uint8]
 
@@ -115,6 +116,55 @@ def test_a_long_copy_lets_other_threads_run() -> None:
     for thread in threads:
         thread.join()
     assert np.array_equal(destination, source[::-1])
+
+
+def test_progress_tells_of_each_pair_of_buffers() -> None:
+    sources, destinations = [memory(16, 1 << 16) for _ in range(8)], [memory(16, 1 << 16) for _ in range(8)]
+    progress, rows = CopyProgress(), range(16)
+    thread = threading.Thread(
+        target=copy_rows, args=(destinations, sources, list(rows), list(rows)), kwargs={"progress": progress}
+    )
+    assert not progress.pairs
+    thread.start()
+    for pairs in range(1, 9):
+        assert progress.wait(pairs)
+        assert np.array_equal(destinations[pairs - 1], sources[pairs - 1])
+    thread.join()
+    assert progress.pairs == 8
+
+
+def test_a_copy_that_is_stopped_makes_no_more_pairs() -> None:
+    sources, destinations = [memory(4, 8), memory(4, 8)], [np.zeros((4, 8), np.uint8) for _ in range(2)]
+    progress = CopyProgress()
+    waiter = threading.Thread(target=lambda: found.append(progress.wait(1)))
+    found: list[bool] = []
+    waiter.start()
+    progress.stop()
+    waiter.join()
+    assert found == [False]
+    copy_rows(destinations, sources, [0, 1], [0, 1], progress=progress)
+    assert progress.pairs == 0
+    assert not np.any(destinations)
+    assert progress.wait(0)
+
+
+def test_what_a_signal_raises_ends_a_wait() -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupted)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            CopyProgress().wait(1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("pairs", [-1, "1", 1.0])
+def test_a_wait_for_what_is_no_number_is_refused(pairs: Any) -> None:
+    with pytest.raises((InvalidInputError, InputTypeError), match="pairs"):
+        CopyProgress().wait(pairs)
 
 
 def read_only(rows: Rows) -> Rows:

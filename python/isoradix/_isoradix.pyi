@@ -1140,11 +1140,26 @@ class BatchHeader:
 def pages_within(bytes: int, bytes_per_token: int, page_size: int) -> int:
     """Host pages that a budget of bytes holds; the last one is taken whole."""
 
+@final
+class CopyProgress:
+    """How far a `copy_rows` is, in pairs of buffers."""
+
+    def __new__(cls) -> CopyProgress: ...
+    def wait(self, pairs: int) -> bool:
+        """Wait, without the GIL, until so many pairs are copied; False if the copy was stopped before."""
+    def stop(self) -> None:
+        """End the copy before its next pair, and all waits for more."""
+    @property
+    def pairs(self) -> int:
+        """Pairs of buffers that are copied."""
+
 def copy_rows(
     destinations: Sequence[BytesRows],
     sources: Sequence[BytesRows],
     destination_rows: IntSequence,
     source_rows: IntSequence,
+    *,
+    progress: CopyProgress | None = None,
 ) -> int:
     """Copies rows of each source to rows of the destination at the same place; gives how many runs that took."""
 

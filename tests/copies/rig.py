@@ -147,9 +147,9 @@ class Rig:
         else:
             gate = threading.Event()
 
-            def waiting(*arguments: Any) -> int:
+            def waiting(*arguments: Any, **options: Any) -> int:
                 assert gate.wait(PATIENCE_S)
-                return copy_rows(*arguments)
+                return copy_rows(*arguments, **options)
 
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(rows, "copy_rows", waiting)

@@ -27,6 +27,7 @@ mod policy;
 mod pool;
 mod ranks;
 mod results;
+mod progress;
 mod rows;
 mod scalars;
 mod shared;
@@ -55,6 +56,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tiered::register(module)?;
     ranks::register(module)?;
     budget::register(module)?;
+    progress::register(module)?;
     rows::register(module)?;
     // The package says what is public.
     module.delattr("__all__")

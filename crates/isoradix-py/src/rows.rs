@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{self, Class, describe};
 use crate::ints::{Borrow, DESTINATION_ROWS, Role, SOURCE_ROWS};
+use crate::progress::CopyProgress;
 use crate::stream;
 
 /// A copy of fewer bytes is over before another thread could use the GIL.
@@ -34,6 +35,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///     sources: as many such buffers, which may be read-only.
 ///     destination_rows: row numbers, one-dimensional; of a row given twice the later bytes stay.
 ///     source_rows: likewise.
+///     progress: told of each pair of buffers that is copied, in the order of the lists; it may stop the copy before the next.
 ///
 /// Returns:
 ///     How many runs were copied in each pair of buffers: neighbouring rows are one run.
@@ -43,12 +45,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///         a source shares memory with its destination. Nothing is copied.
 ///     InputTypeError: a buffer or an index array has a type, dtype or layout that is not accepted. Nothing is copied.
 #[pyfunction]
+#[pyo3(signature = (destinations, sources, destination_rows, source_rows, *, progress = None))]
 fn copy_rows(
     py: Python<'_>,
     destinations: &Bound<'_, PyAny>,
     sources: &Bound<'_, PyAny>,
     destination_rows: &Bound<'_, PyAny>,
     source_rows: &Bound<'_, PyAny>,
+    progress: Option<&Bound<'_, CopyProgress>>,
 ) -> PyResult<usize> {
     let (mut to_rows, mut from_rows) = (Borrow::default(), Borrow::default());
     to_rows.prepare(destination_rows, &DESTINATION_ROWS)?;
@@ -63,7 +67,18 @@ fn copy_rows(
     let pieces = overlay(to_runs, from_runs);
     let bases: Vec<Bases> = to.bases().zip(from.bases()).map(|(to, from)| Bases { to, from }).collect();
     let bytes = pieces.iter().map(|piece| piece.bytes).sum::<usize>().saturating_mul(bases.len());
-    let copy = || bases.iter().for_each(|bases| bases.copy(&pieces, bytes >= STREAMED_BYTES));
+    let progress = progress.map(Bound::get);
+    let copy = || {
+        if progress.is_some_and(CopyProgress::is_stopped) {
+            return;
+        }
+        for bases in &bases {
+            bases.copy(&pieces, bytes >= STREAMED_BYTES);
+            if progress.is_some_and(|progress| !progress.advance()) {
+                return;
+            }
+        }
+    };
     if bytes < LONG_BYTES {
         copy();
     } else {

@@ -81,6 +81,8 @@ pub(crate) const OPERATION: Scalar = any("operation", "pass the operation of a Q
 /// Tokens found or arrived.
 pub(crate) const TOKENS: Scalar = any("tokens", "pass a number of tokens, 0 or more");
 /// A moment on a rank's own clock.
+pub(crate) const PAIRS: Scalar = any("pairs", "pass how many pairs of buffers to wait for");
+
 pub(crate) const NOW_MS: Scalar = any("now_ms", "pass time.monotonic_ns() // 1_000_000");
 /// The incarnation of a group.
 pub(crate) const EPOCH: Scalar = any("epoch", "pass the number of the group's incarnation, equal on all ranks");

@@ -4,7 +4,7 @@ import threading
 import weakref
 from queue import SimpleQueue
 
-from isoradix import Board, Start
+from isoradix import Board, CopyProgress, Start
 from isoradix.copies.operations import OpenCopy, Operations
 from isoradix.copies.rows import RowCopier
 from isoradix.copies.transfer import Transfer, check_pools, transfer
@@ -12,38 +12,35 @@ from isoradix.kv import DevicePool, HostPool
 
 
 class ThreadCopy(OpenCopy):
-    """A copy that a thread makes, and others wait for."""
+    """A copy that a thread makes, and others wait for.
 
-    def __init__(self, operation: int, kind: str, layers: int) -> None:
+    Args:
+        parts: how many buffers a layer has.
+        all others: of `OpenCopy`.
+    """
+
+    def __init__(self, operation: int, kind: str, layers: int, parts: int) -> None:
         super().__init__(operation, kind, layers)
-        self._changed = threading.Condition()
-        self._there = [False] * layers
+        self.progress = CopyProgress()
+        self._parts = parts
 
     def wait_layer(self, layer: int) -> None:
         """Blocks until this layer is there: see `Copy`."""
         self.check(layer)
-        with self._changed:
-            while not self._there[layer]:
-                self.check(layer)
-                self._changed.wait()
-
-    def arrived(self, layer: int) -> None:
-        """A layer is there."""
-        with self._changed:
-            self._there[layer] = True
-            self._changed.notify_all()
+        if not self.progress.wait((layer + 1) * self._parts):
+            self.check(layer)  # why it never will be is known by now
 
     def stopped(self) -> None:
         """The rest will never be there."""
-        with self._changed:
-            self._changed.notify_all()
+        self.progress.stop()
 
 
 class CpuCopyEngine:
     """A thread for backups and one for load-backs: see `CopyEngine`.
 
-    A thread needs the GIL twice a layer, for microseconds. A cancelled copy stops at the next layer. An engine that is
-    not closed is closed when it is collected, or when the interpreter ends.
+    A thread needs the GIL twice a copy, for microseconds, and so does who waits for a layer. A cancelled copy stops
+    before its next layer, or part of one. An engine that is not closed is closed when it is collected, or when the
+    interpreter ends.
 
     Args:
         device: a pool on the CPU.
@@ -69,7 +66,8 @@ class CpuCopyEngine:
     def start(self, effect: Start) -> ThreadCopy:
         """Begins a copy: see `CopyEngine`."""
         asked = transfer(effect, self._device, self._host)
-        copy = ThreadCopy(asked.operation, asked.kind, self._device.shape.layers)
+        shape = self._device.shape
+        copy = ThreadCopy(asked.operation, asked.kind, shape.layers, len(shape.parts))
         self._operations.start(copy)
         self._queues[asked.kind].put(copy, asked)
         return copy
@@ -116,13 +114,9 @@ class _Queue:
             del job, copy, asked  # the thread holds nothing of the last copy while it waits for the next
 
     def _make(self, copy: ThreadCopy, asked: Transfer) -> Exception | None:
-        """Copies layer by layer; why not all of them are there."""
+        """Copies all layers; why not all of them are there."""
         try:
-            for layer in range(copy.layers):
-                if copy.cancelled:
-                    break
-                self._copier.copy(asked, layer)
-                copy.arrived(layer)
+            self._copier.copy_all(asked, copy.progress)
         except Exception as error:
             return error
         return None
