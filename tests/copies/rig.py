@@ -171,14 +171,19 @@ class Rig:
 
     @contextmanager
     def broken(self, calls: int = 1) -> Iterator[None]:
-        """The copying itself fails after so many calls, each of a layer (on CUDA, of a part of one)."""
+        """The copying itself fails after so many layers (on CUDA, parts of them)."""
         owner, name = (cuda._Stream, "_chunk") if self.on_cuda else (rows, "copy_rows")
         real, left = getattr(owner, name), iter(range(calls))
 
-        def failing(*arguments: Any) -> Any:
-            if next(left, None) is None:
-                raise RuntimeError("the link is down\nat length")
-            return real(*arguments)
+        def failing(*arguments: Any, **options: Any) -> Any:
+            if self.kind == "cpu":  # all layers in one call
+                destinations, sources, *rows_ = arguments
+                there = calls * len(self.device.shape.parts)
+                if there:
+                    real(destinations[:there], sources[:there], *rows_, **options)
+            elif next(left, None) is not None:
+                return real(*arguments, **options)
+            raise RuntimeError("the link is down\nat length")
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(owner, name, failing)
