@@ -15,9 +15,11 @@ PAGE_SIZE ?= 64
 CAPACITY ?= $(if $(TRACE),1M,200k)
 HOST_CAPACITY ?= $(if $(TRACE),4M,1M)
 REPORT ?= out/demo.html
+SELECT ?=
+SGLANG ?= 0.5.23
 PYTEST_ARGS ?= -n auto
 
-export PYTHON
+export PYTHON SGLANG
 STAMPS := $(VENV)/.stamps
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -path '*/target' -prune -o \( -name '*.rs' -o -name Cargo.toml -o -name build.rs \) -print)
@@ -29,7 +31,7 @@ DEMO_SOURCE = $(if $(TRACE),"$(TRACE)" --limit $(LIMIT),--workload $(WORKLOAD) -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-cluster soak test-peers simulate explore lint format wheel bench bench-peers plot fuzz clean
+.PHONY: help demo test test-rust test-python test-cluster soak test-peers test-sglang simulate explore lint format wheel bench bench-peers plot fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +57,9 @@ soak: $(STAMPS)/extension $(STAMPS)/test $(STAMPS)/torch ## a quarter of an hour
 
 test-peers: $(STAMPS)/extension ## the same decisions as SGLang's own caches (installs SGLang into .venv-peers)
 	benches/peers/run.sh test
+
+test-sglang: dist/.stamp ## a real SGLang server with this cache, beside its own (minutes; installs SGLang into .venv-sglang); SELECT=short, SGLANG=0.5.22
+	tools/sglang.sh test -m "sglang$(if $(filter short,$(SELECT)), and not slow)"
 
 lint: $(STAMPS)/extension $(STAMPS)/lint ## formatting, clippy, ruff, mypy and the stubs against the module
 	cargo fmt --all --check
@@ -100,7 +105,7 @@ fuzz: ## a minute of random operation sequences
 
 clean: ## remove everything that make has made
 	cargo clean
-	rm -rf $(VENV) .venv-peers dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) .venv-peers .venv-sglang dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/isoradix/*.so
 

@@ -1,0 +1,130 @@
+"""Starts an engine in this process, sends a scenario's requests to it, and notes what it answers."""
+
+import hashlib
+import json
+import multiprocessing
+import time
+from typing import Any, Final
+
+from .models import model
+from .scenario import Outcome, Scenario, Turn, waves
+
+FLUSH_S: Final = 20  # a copy may still be under way; after so long, something is stuck or has leaked
+TIERS: Final = ("device", "host", "storage")
+
+
+def engine_args(scenario: Scenario) -> dict[str, Any]:
+    """What the server is started with, by the names of its own flags."""
+    args: dict[str, Any] = {
+        "model_path": str(model(scenario.layers)),
+        "skip_tokenizer_init": True,
+        "device": "cpu",
+        "dtype": "float32",
+        "attention_backend": "torch_native",
+        "sampling_backend": "pytorch",
+        "disable_cuda_graph": True,
+        "random_seed": scenario.seed,
+        "tp_size": scenario.tp,
+        "pp_size": scenario.pp,
+        "page_size": scenario.page_size,
+        "max_total_tokens": scenario.max_total_tokens,
+        "max_running_requests": 16,
+        "chunked_prefill_size": scenario.chunked_prefill_size,
+        "schedule_policy": scenario.schedule_policy,
+        "disable_overlap_schedule": not scenario.overlap,
+        "mem_fraction_static": 0.5,  # what the server derives it from says nothing here; `max_total_tokens` decides
+        "log_level": "info",
+    }
+    if scenario.backend == "none":
+        args["disable_radix_cache"] = True
+    elif scenario.backend != "default":
+        args["radix_cache_backend"] = scenario.backend
+    if scenario.l2:
+        args.update(
+            enable_hierarchical_cache=True,
+            hicache_ratio=scenario.host_ratio,
+            hicache_io_backend="direct",
+            hicache_mem_layout=scenario.layout,
+            hicache_write_policy=scenario.write_policy,
+        )
+    return {**args, **scenario.engine_args}
+
+
+def serve(scenario: Scenario) -> Outcome:
+    """Serves the whole workload. Never returns if the engine hangs."""
+    import sglang
+
+    if scenario.start_method == "fork":
+        _always_fork()
+    started = time.monotonic()
+    engine = sglang.Engine(**engine_args(scenario))
+    outcome = Outcome(startup_s=_since(started))
+    try:
+        _converse(engine, scenario, outcome)
+        _flush(engine, outcome)
+        outcome.status = "ok"
+    finally:
+        engine.shutdown()
+    return outcome
+
+
+def _always_fork() -> None:
+    """The server asks for `spawn`, with which every rank imports everything anew."""
+    set_start_method = multiprocessing.set_start_method
+    multiprocessing.set_start_method = lambda *_, **__: set_start_method("fork", force=True)
+
+
+def _converse(engine: Any, scenario: Scenario, outcome: Outcome) -> None:
+    started = time.monotonic()
+    histories: dict[int, list[int]] = {}
+    digest = hashlib.sha256()
+    for wave in waves(scenario):
+        prompts = [histories.get(turn.conversation, []) + turn.tokens for turn in wave]
+        for turn, prompt, reply in zip(wave, prompts, _ask(engine, scenario, wave, prompts), strict=True):
+            histories[turn.conversation] = prompt + reply["output_ids"]
+            digest.update(json.dumps([turn.conversation, reply["output_ids"]]).encode())
+            outcome.prompt_tokens += len(prompt)
+            _note(outcome, reply["output_ids"], reply["meta_info"])
+    outcome.sha = digest.hexdigest()[:16]
+    outcome.serving_s = _since(started)
+
+
+def _ask(engine: Any, scenario: Scenario, wave: list[Turn], prompts: list[list[int]]) -> list[dict[str, Any]]:
+    from sglang.srt.managers.io_struct import GenerateReqInput
+
+    request = GenerateReqInput(
+        input_ids=prompts,
+        sampling_params={"max_new_tokens": scenario.new_tokens, "temperature": 0, "ignore_eos": True},
+        extra_key=_namespaces("key", scenario.extra_keys, wave),
+        cache_salt=_namespaces("salt", scenario.cache_salts, wave),
+    )
+    answers = engine.tokenizer_manager.generate_request(request, None)
+    replies: list[dict[str, Any]] = engine.loop.run_until_complete(anext(answers))
+    return replies
+
+
+def _namespaces(name: str, count: int, wave: list[Turn]) -> list[str] | None:
+    return [f"{name}-{turn.conversation % count}" for turn in wave] if count else None
+
+
+def _note(outcome: Outcome, tokens: list[int], meta: dict[str, Any]) -> None:
+    details = meta.get("cached_tokens_details") or {}
+    tiers = {tier: int(details.get(tier) or 0) for tier in TIERS}
+    outcome.tokens.append(tokens)
+    outcome.cached.append(meta["cached_tokens"])
+    outcome.tiers.append(tiers)
+    outcome.cached_tokens += meta["cached_tokens"]
+    outcome.retractions += meta.get("num_retractions") or 0
+    outcome.cached_by_tier = {tier: outcome.cached_by_tier.get(tier, 0) + tiers[tier] for tier in TIERS}
+
+
+def _flush(engine: Any, outcome: Outcome) -> None:
+    """The server refuses while a copy is under way, so it is asked until it agrees."""
+    started = time.monotonic()
+    while not (agreed := bool(engine.flush_cache().success)) and time.monotonic() < started + FLUSH_S:
+        time.sleep(0.5)
+    outcome.flush, outcome.flush_s = agreed, _since(started)
+
+
+def _since(started: float) -> float:
+    return round(time.monotonic() - started, 2)

@@ -1,0 +1,111 @@
+"""The same tokens with no prefix cache, with the server's own, and with the one under test; and no fewer hits."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from . import matrix
+from .engines import Engines
+from .scenario import Outcome, Scenario, waves
+
+pytestmark = pytest.mark.sglang
+
+ROWS: Final = matrix.rows()
+# run each time; the others when asked for
+SHORT: Final = (
+    ("tp1", "64", "L2-through", "on", "128", "fcfs"),
+    ("tp2", "16", "L2-back", "on", "32", "lpm"),
+    ("pp2", "16", "L1", "off", "off", "fcfs"),
+    ("tp2xpp2", "1", "L2-through", "off", "128", "lpm"),
+)
+SHORT_ONE_BY_ONE: Final = SHORT[:1]
+
+
+def cases(short: Sequence[matrix.Row]) -> list[ParameterSet]:
+    """All rows, of which those that are not short are slow."""
+    slow = (pytest.param(row, id=matrix.name(row), marks=pytest.mark.slow) for row in ROWS if row not in short)
+    return [*(pytest.param(row, id=matrix.name(row)) for row in short), *slow]
+
+
+def sound(outcome: Outcome) -> Outcome:
+    """The outcome, of which all that a single run can show is right."""
+    assert outcome.status == "ok", "\n".join([f"status {outcome.status}", *outcome.errors])
+    assert outcome.flush, "the engine did not get idle, or has leaked"
+    return outcome
+
+
+def uncached(scenario: Scenario) -> Scenario:
+    """The same engine without a prefix cache, which has no L2 either."""
+    usual = Scenario()
+    return replace(scenario, backend="none", l2=False, write_policy=usual.write_policy, layout=usual.layout)
+
+
+@pytest.mark.parametrize("row", cases(SHORT))
+def test_tokens_are_those_of_no_cache_and_of_the_servers(engines: Engines, backend: str, row: matrix.Row) -> None:
+    scenario = matrix.scenario(row)
+    none = sound(engines.run(uncached(scenario)))
+    default = sound(engines.run(scenario))
+    ours = sound(engines.run(replace(scenario, backend=backend)))
+    assert none.cached_tokens == 0
+    assert default.cached_tokens > 0
+    assert default.tokens == none.tokens
+    assert ours.tokens == none.tokens
+
+
+@pytest.mark.parametrize("row", cases(SHORT_ONE_BY_ONE))
+def test_one_by_one_no_request_hits_less(engines: Engines, backend: str, row: matrix.Row) -> None:
+    scenario = replace(matrix.scenario(row), sequential=True)
+    default = sound(engines.run(scenario))
+    ours = sound(engines.run(replace(scenario, backend=backend)))
+    assert ours.tokens == default.tokens
+    if scenario.l2:
+        assert default.cached_by_tier["host"] > 0, "this workload never loads back"
+        assert ours.cached_tokens >= default.cached_tokens
+    else:
+        assert ours.cached == default.cached
+
+
+@pytest.mark.parametrize(
+    "namespaces",
+    [
+        pytest.param({"extra_keys": 2, "cache_salts": 3}, id="both"),
+        pytest.param({"extra_keys": 2}, id="extra_keys", marks=pytest.mark.slow),
+        pytest.param({"cache_salts": 3}, id="cache_salts", marks=pytest.mark.slow),
+    ],
+)
+def test_a_namespace_hits_nothing_of_another(engines: Engines, backend: str, namespaces: dict[str, int]) -> None:
+    scenario = Scenario(sequential=True, **namespaces)  # type: ignore[arg-type]
+    shared = sound(engines.run(Scenario(sequential=True, backend=backend)))
+    default = sound(engines.run(scenario))
+    ours = sound(engines.run(replace(scenario, backend=backend)))
+    assert ours.tokens == shared.tokens
+    assert ours.cached == default.cached
+    assert shared.cached[1] > 0, "all conversations share a system prompt"
+    assert {ours.cached[first] for first in first_of_each(scenario)} == {0}
+
+
+def first_of_each(scenario: Scenario) -> list[int]:
+    """Which requests are the first of their namespace."""
+    turns = [turn.conversation for wave in waves(scenario) for turn in wave]
+    counts = [max(1, count) for count in (scenario.extra_keys, scenario.cache_salts)]
+    namespaces = [tuple(turn % count for count in counts) for turn in turns]
+    return [namespaces.index(one) for one in set(namespaces)]
+
+
+@pytest.mark.parametrize(
+    ("tp", "rank"),
+    [
+        pytest.param(1, 0, id="tp1"),
+        pytest.param(2, 0, id="tp2-first", marks=pytest.mark.slow),
+        pytest.param(2, 1, id="tp2-second", marks=pytest.mark.slow),
+    ],
+)
+def test_a_page_replaced_by_another_shows(engines: Engines, backend: str, tp: int, rank: int) -> None:
+    scenario = Scenario(backend=backend, tp=tp)
+    right = sound(engines.run(scenario))
+    wrong = sound(engines.run(replace(scenario, corrupt=f"rank={rank},match=3")))
+    assert wrong.injected == {"corrupt": 1}
+    assert wrong.tokens != right.tokens
