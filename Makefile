@@ -16,6 +16,7 @@ CAPACITY ?= $(if $(TRACE),1M,200k)
 HOST_CAPACITY ?= $(if $(TRACE),4M,1M)
 REPORT ?= out/demo.html
 SELECT ?=
+WRITE ?=
 SGLANG ?= 0.5.23
 PYTEST_ARGS ?= -n auto
 
@@ -31,7 +32,7 @@ DEMO_SOURCE = $(if $(TRACE),"$(TRACE)" --limit $(LIMIT),--workload $(WORKLOAD) -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-cluster soak test-peers test-sglang simulate explore lint format wheel bench bench-peers plot fuzz clean
+.PHONY: help demo test test-rust test-python test-cluster soak test-peers test-sglang side-by-side simulate explore lint format wheel bench bench-peers plot fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +61,9 @@ test-peers: $(STAMPS)/extension ## the same decisions as SGLang's own caches (in
 
 test-sglang: dist/.stamp ## a real SGLang server with this cache, beside its own (minutes; installs SGLang into .venv-sglang); SELECT=short, SGLANG=0.5.22
 	tools/sglang.sh test -m "sglang$(if $(filter short,$(SELECT)), and not slow)"
+
+side-by-side: dist/.stamp ## the same faults in a real SGLang server, with its own cache and with this one: the table in README.md
+	tools/sglang.sh side-by-side $(if $(WRITE),--write "$(WRITE)")
 
 lint: $(STAMPS)/extension $(STAMPS)/lint ## formatting, clippy, ruff, mypy and the stubs against the module
 	cargo fmt --all --check

@@ -3,6 +3,7 @@
 #
 #   tools/sglang.sh setup           the environment, once, and the wheel of dist/ into it
 #   tools/sglang.sh test ARG...     the tests of tests/sglang (ARG: for pytest)
+#   tools/sglang.sh side-by-side    both caches under the same faults (see tests/sglang/side_by_side.py)
 #   tools/sglang.sh engine ARG...   one engine, or many (ARG: see tests/sglang/engine.py)
 #
 # SGLANG=0.5.22 takes that release instead. The wheel must be there already; `make test-sglang` sees to it.
@@ -97,6 +98,7 @@ step=${1:-}
 case $step in
 setup) setup ;;
 test) setup && "$venv/bin/python" -m pytest tests/sglang "$@" ;;
+side-by-side) setup && "$venv/bin/python" -m tests.sglang.side_by_side "$@" ;;
 engine) setup && "$venv/bin/python" -m tests.sglang.engine "$@" ;;
-*) fail "usage: tools/sglang.sh setup|test|engine ..." ;;
+*) fail "usage: tools/sglang.sh setup|test|side-by-side|engine ..." ;;
 esac

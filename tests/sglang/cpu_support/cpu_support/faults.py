@@ -1,7 +1,6 @@
 """Faults on some ranks of a real server, in the grammar of `isoradix replay --inject`.
 
-The server's own cache gets them in the server's own classes. isoradix has no such classes; it is given them by
-`inject_isoradix`. A sleeping scheduler is the same for both.
+The server's own cache gets them in the server's own classes, isoradix by the injector of its cluster replay.
 
 Each fault draws from a sequence that its seed, its kind and the rank alone determine. Each time that one takes place,
 the rank logs `[fault KIND]`.
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from isoradix.cluster.faults import Fault, parse_faults
+from isoradix.cluster.injector import Injector
 
 logger = logging.getLogger(__name__)
 RANKS_MAX: Final = 1024
@@ -25,7 +25,6 @@ def plant_faults(texts: str) -> None:
 
     Raises:
         ValueError: a fault is not understood, or none that a server can have.
-        NotImplementedError: isoradix cannot have it yet.
     """
     faults = parse_faults(texts.split(), RANKS_MAX)
     if unknown := [fault.kind for fault in faults if fault.kind not in _SERVER]:
@@ -38,15 +37,41 @@ def plant_faults(texts: str) -> None:
 
 
 def inject_isoradix(faults: Sequence[Fault]) -> None:
-    """Plants faults in isoradix's cache.
+    """Plants faults in isoradix's cache, where the server makes it."""
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
-    Raises:
-        NotImplementedError: for all but a sleep, until the integration takes an injector.
-    """
-    for fault in faults:
-        if fault.kind != "sleep":
-            raise NotImplementedError(f"isoradix's cache takes no {fault.kind} yet; only sleep")
-        _sleep(Source(fault))
+    def make_with_faults(create: Any, ctx: Any) -> Any:
+        import torch.distributed
+
+        from isoradix.integrations.sglang import assembly
+
+        injector = _Logged(faults, torch.distributed.get_rank() if torch.distributed.is_initialized() else 0)
+        make_engine = assembly.make_engine
+        assembly.make_engine = lambda device, host: injector.engine(make_engine(device, host), lambda page: None)
+        cache = create(ctx)
+        injector.begin(cache.driver)
+        begin_step, end_step = cache.begin_step, cache.end_step
+
+        def begin(scheduler: Any) -> None:
+            injector.before(0, cache.driver)
+            begin_step(scheduler)
+
+        def end() -> None:
+            end_step()
+            injector.after(cache.driver)
+
+        cache.begin_step, cache.end_step = begin, end
+        return cache
+
+    HookRegistry.register("sglang.srt.mem_cache.kv_cache_builder.create_tree_cache", make_with_faults, HookType.AROUND)
+
+
+class _Logged(Injector):
+    """Says when it is at work, where the harness counts it."""
+
+    def _note(self, kind: str) -> None:
+        super()._note(kind)
+        logger.warning("[fault %s]", kind)
 
 
 class Source:

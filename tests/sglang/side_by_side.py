@@ -1,0 +1,155 @@
+"""The same fault, both caches: what becomes of a real server when one rank's copies or host memory behave otherwise.
+
+    python -m tests.sglang.side_by_side                 all of it, as a table (a quarter of an hour)
+    python -m tests.sglang.side_by_side --seeds 0,1     other draws of the faults
+    python -m tests.sglang.side_by_side --ranks pp2     one topology
+    python -m tests.sglang.side_by_side --json          one object a run
+    python -m tests.sglang.side_by_side --write README.md   the table between its marks in a file
+
+The server is SGLang with a tiny model on a CPU: real scheduler processes, real groups, host memory below the device, 52
+requests of conversations that come back. Tokens are compared with those of a server without a prefix cache. Exit status
+1 if isoradix did not end well.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from .engines import Engines
+from .scenario import Outcome, Scenario
+
+RANKS: Final = {"TP2": (2, 1), "PP2": (1, 2), "TP2xPP2": (2, 2)}
+FAULTS: Final = {
+    "none": "",
+    "late reports, 5 to 50 ms": "ack-delay:rank={last},ms=5..50,seed={seed}",
+    "a host allocation fails, one in ten": "alloc-fail:rank={last},p=0.1,seed={seed}",
+    "30 host pages fewer": "short-pool:rank={last},pages=30,seed={seed}",
+    "the scheduler sleeps, one step in ten": "sleep:rank={last},p=0.1,ms=20..40,seed={seed}",
+}
+TIMEOUT_S: Final = 120
+MARKS: Final = ("<!-- side by side -->", "<!-- end of side by side -->")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One server under one fault."""
+
+    ranks: str
+    fault: str
+    seed: int
+    backend: str
+    scenario: Scenario
+    outcome: Outcome
+    right: bool
+
+    @property
+    def ended_well(self) -> bool:
+        return self.right and self.outcome.status == "ok" and not self.outcome.errors
+
+    @property
+    def says(self) -> str:
+        """What became of it, in a table's cell."""
+        if self.ended_well:
+            return f"right tokens, {self.outcome.serving_s:.0f} s"
+        if self.outcome.status == "timeout":
+            return f"**hangs**: stopped after {TIMEOUT_S} s"
+        if self.outcome.errors:
+            return f"**dies**: `{_short(self.outcome.errors)}`"
+        return "**wrong tokens**" if not self.right else "**not emptied**: slots are missing"
+
+
+_FORMS: Final = (
+    re.compile(r"shape '\[[^\]]*\]' is invalid for input of size \d+"),
+    re.compile(r"pop from empty list"),
+    re.compile(r"op\.preamble\.length <= op\.nbytes[^`]*"),
+    re.compile(r"\w*Error: .*"),
+)
+
+
+def _short(errors: Sequence[str]) -> str:
+    """The most telling of the messages that ranks logged."""
+    for form in _FORMS:
+        for error in errors:
+            if found := form.search(error):
+                return found[0].strip()[:90].replace("|", "/")
+    return errors[0][:90].replace("|", "/")
+
+
+def runs(engines: Engines, ranks: Sequence[str], seeds: Sequence[int]) -> Iterator[Run]:
+    """Both caches, one fault after another."""
+    for name in ranks:
+        tp, pp = RANKS[name]
+        usual = Scenario(l2=True, consensus_checker=False, timeout_s=TIMEOUT_S, tp=tp, pp=pp)
+        expected = engines.run(replace(usual, backend="none", l2=False)).tokens
+        for fault, text in FAULTS.items():
+            for seed in seeds if fault != "none" else seeds[:1]:
+                faults = text.format(last=usual.ranks - 1, seed=seed)
+                for backend in ("default", "isoradix"):
+                    scenario = replace(usual, faults=faults, backend=backend)
+                    outcome = engines.run(scenario)
+                    yield Run(name, fault, seed, backend, scenario, outcome, outcome.tokens == expected)
+
+
+def table(done: Sequence[Run]) -> str:
+    """Markdown: a row a fault and seed, a column a cache."""
+    many = len({run.seed for run in done}) > 1
+    lines = [
+        "| ranks | fault, on the last of them | SGLang's own cache | isoradix |",
+        "|---|---|---|---|",
+    ]
+    cells = {(run.ranks, run.fault, run.seed, run.backend): run.says for run in done}
+    for ranks, fault, seed in dict.fromkeys((run.ranks, run.fault, run.seed) for run in done):
+        both = [cells.get((ranks, fault, seed, backend), "") for backend in ("default", "isoradix")]
+        what = f"{fault} (seed {seed})" if many and fault != "none" else fault
+        lines.append(f"| {ranks} | {what} | {both[0]} | {both[1]} |")
+    return "\n".join(lines)
+
+
+def write(path: Path, text: str) -> None:
+    """Puts the table between its marks.
+
+    Raises:
+        SystemExit: the file has no marks.
+    """
+    old = path.read_text()
+    first, found, rest = old.partition(MARKS[0])
+    _, ends, last = rest.partition(MARKS[1])
+    if not found or not ends:
+        raise SystemExit(f"{path} has no {MARKS[0]} with {MARKS[1]} after it\nhint: put both where the table goes")
+    path.write_text(f"{first}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{last}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", default=",".join(RANKS), help=f"of {', '.join(RANKS)}")
+    parser.add_argument("--seeds", default="0", help="of the faults, separated by commas")
+    parser.add_argument("--json", action="store_true", help="one object a run, as it ends")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between its marks in a file")
+    options = parser.parse_args()
+    known = {name.lower(): name for name in RANKS}
+    if strange := [name for name in options.ranks.split(",") if name.lower() not in known]:
+        parser.error(f"--ranks {strange[0]!r}, expected some of {', '.join(RANKS)}")
+    ranks = [known[name.lower()] for name in options.ranks.split(",")]
+    done: list[Run] = []
+    with Engines() as engines:
+        for run in runs(engines, ranks, [int(seed) for seed in options.seeds.split(",")]):
+            done.append(run)
+            if options.json:
+                named = {"ranks": run.ranks, "fault": run.scenario.faults, "backend": run.backend, "says": run.says}
+                print(json.dumps({**named, **run.outcome.summary()}), flush=True)
+            else:
+                print(f"{run.ranks:8} {run.backend:9} {run.fault:40} {run.says}", file=sys.stderr, flush=True)
+    if options.write:
+        write(options.write, table(done))
+    elif not options.json:
+        print(table(done))
+    return int(any(run.backend == "isoradix" and not run.ended_well for run in done))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
