@@ -17,6 +17,7 @@ from sglang.srt.mem_cache.base_prefix_cache import (
     MatchResult,
     TreeLock,
 )
+from sglang.srt.runtime_context import get_memory
 from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
 from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
@@ -70,6 +71,10 @@ class IsoradixCache(BasePrefixCache):
         self.tree = driver.cache
         self.slots = slots
         self._bigram = int(params.is_eagle)
+        self._counts_hits = self.tree.policy.startswith(("lfu", "slru")) or (
+            get_memory().hicache_write_policy == "write_through_selective"
+        )
+        self._reads_priority = self.tree.policy == "priority"
         self._open = False
         self._scheduler: weakref.ref[Any] | None = None
         self._lora_names = params.kv_event_lora_names
@@ -151,20 +156,19 @@ class IsoradixCache(BasePrefixCache):
         kv, namespace, priority = req.kv, (req.extra_key, req.cache_salt), req.priority or 0
         row = self.req_to_token_pool.req_to_token[kv.req_pool_idx]
         known = min(kv.cache_protected_len, length)
-        own = row[known:length]
         if kv.cache_inserted_len == 0 and self._metrics is not None:
             self._count(req, known)
-        resume = (req.last_node, known)
+        resume = self._resume(req, length)
         done = self.tree.insert(
             memoryview(tokens)[: length + self._bigram],
-            own.cpu().numpy(),
+            row[known if resume else 0 : length].cpu().numpy(),
             namespace,
             priority=priority,
-            resume=resume if known == kv.cache_protected_len else None,
+            resume=resume,
         )
         self._adopt(row, known, done.prefix_len, done.node)
-        kv.cache_inserted_len = max(kv.cache_inserted_len, length)
         self._mark_prompt(req, length, namespace, priority)
+        kv.cache_inserted_len = max(kv.cache_inserted_len, length)
         self.unlock(req.lock)
         req.lock = self.lock(done.node)
         req.last_node = done.node
@@ -183,13 +187,32 @@ class IsoradixCache(BasePrefixCache):
         self.token_to_kv_pool_allocator.free_segment(row[known:cached].to(torch.int64, copy=True), start_pos=known)
         row[known:cached] = self.slots.tensor(self.tree.slots(node)[known:cached]).to(row.dtype)
 
+    def _resume(self, req: Any, length: int) -> tuple[NodeHandle, int] | None:
+        """Where an insert may begin below the root.
+
+        It counts a hit on the nodes below that place, and a request counts one on each node of its path, once. Where
+        nobody reads the count, its first insert begins below what it found, too.
+        """
+        known = req.kv.cache_protected_len
+        if known > length or (self._counts_hits and req.kv.cache_inserted_len < known):
+            return None
+        return req.last_node, known
+
     def _mark_prompt(self, req: Any, length: int, namespace: NamespaceLike, priority: int) -> None:
-        """A node ends where the prompt does, as in the server's own tree: the answer can be dropped without it."""
+        """A node ends where the prompt does, as in the server's own tree: the answer can be dropped without it.
+
+        It counts as used, and no hit. Only where priorities decide does the prompt go before the answer in them.
+        """
         prompt = self._aligned(len(req.origin_input_ids) - self._bigram)
-        if 0 < prompt < length:
+        if not 0 < prompt < length or (req.kv.cache_inserted_len == prompt and not self._reads_priority):
+            return  # the answer has not begun, or an insert has ended there before
+        key = memoryview(req.origin_input_ids)[: prompt + self._bigram]
+        if self._reads_priority:
             row = self.req_to_token_pool.req_to_token[req.kv.req_pool_idx]
-            key = memoryview(req.origin_input_ids)[: prompt + self._bigram]
             self.tree.insert(key, row[:prompt].cpu().numpy(), namespace, priority=priority + 1)
+        else:
+            known = req.kv.cache_protected_len
+            self.tree.match_prefix(key, namespace, resume=(req.last_node, known) if known <= prompt else None)
 
     def _aligned(self, tokens: int) -> int:
         return tokens // self.page_size * self.page_size

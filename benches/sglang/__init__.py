@@ -1,0 +1,1 @@
+"""The cache of a real SGLang server, ours beside its own."""
