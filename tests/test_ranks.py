@@ -374,6 +374,20 @@ def test_write_back_cleans_the_oldest_and_reports_what_it_drops() -> None:
     assert cluster.step(evict) == (20, 20, 10, 10)
 
 
+def test_write_back_gives_up_host_copies_of_what_runs() -> None:
+    cluster = Cluster([20, 20], device=28, writing="back:20")
+    cluster.step(lambda node: node.insert(range(8)))
+    cluster.step(lambda node: node.insert(range(100, 112)))
+    cluster.settle()
+    assert cluster.all(lambda node: node.cache.sizes.host_total) == 20, "host is full"
+    for node in cluster.nodes:
+        node.cache.lock(node.find(range(100, 112)).node)
+    cluster.step(lambda node: node.insert(range(200, 210)))
+    cluster.settle()
+    totals = cluster.all(lambda node: node.cache.totals)
+    assert (totals.reclaimed_tokens, totals.host_evicted_tokens, totals.dropped_dirty_tokens) == (12, 0, 0)
+
+
 def test_the_leader_decides_and_every_follower_is_told() -> None:
     cluster = Cluster([100, 100], page_size=4, prefetch_patience=(1_000, 0, 1_000))
     cluster.step()

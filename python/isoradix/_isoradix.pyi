@@ -190,6 +190,7 @@ class Record:
         "prefetch",
         "ledger",
         "stored",
+        "give_up",
     ]:
         """What was decided."""
     @property
@@ -510,6 +511,9 @@ class TierTotals:
     @property
     def host_evicted_tokens(self) -> int:
         """What evictions freed on host, those of a closing step among them."""
+    @property
+    def reclaimed_tokens(self) -> int:
+        """What host gave up for room while it stayed on the device; always 0 under write-through."""
     @property
     def backed_up_tokens(self) -> int:
         """What backups brought to host."""

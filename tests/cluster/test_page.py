@@ -24,7 +24,7 @@ def result(rank: int) -> RankResult:
     for step in range(50):
         # of ten ms: one of faults, then input, plane, cache, close, copies, forward
         log.add(step * 10 * MS, MS, 3 * MS, MS, MS, 0, 3 * MS, 10 * MS)
-    totals = ("evicted", "demoted", "dropped_dirty", "host_evicted", "backed_up", "loaded_back")
+    totals = ("evicted", "demoted", "dropped_dirty", "host_evicted", "reclaimed", "backed_up", "loaded_back")
     return RankResult(
         rank=rank,
         requests=3,

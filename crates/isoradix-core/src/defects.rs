@@ -24,11 +24,13 @@ pub enum Defect {
     CounterResetByFlush,
     /// A lock is given back when this rank's own copy has ended.
     UnlockedByCompletion,
+    /// A host copy is given up though something reads it, or is to hang below it.
+    CopyGivenUpUnderLock,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::WindowSlidesByVote,
         Self::AbortFreesUnderCopy,
         Self::ShortGrantKeepsCapacity,
@@ -38,6 +40,7 @@ impl Defect {
         Self::WallClockOrder,
         Self::CounterResetByFlush,
         Self::UnlockedByCompletion,
+        Self::CopyGivenUpUnderLock,
     ];
 
     /// Its name in lower case.
@@ -53,6 +56,7 @@ impl Defect {
             Self::WallClockOrder => "wall-clock-order",
             Self::CounterResetByFlush => "counter-reset-by-flush",
             Self::UnlockedByCompletion => "unlocked-by-completion",
+            Self::CopyGivenUpUnderLock => "copy-given-up-under-lock",
         }
     }
 }

@@ -418,6 +418,64 @@ fn write_back_cleans_the_oldest_before_the_device_is_full() {
 }
 
 #[test]
+fn write_back_gives_up_copies_of_what_runs_before_it_evicts_from_host() {
+    let mut setup = Setup::of_pages(1, 28, 20, 2);
+    setup.tiers.writing = Writing::Back { low_water: 20 };
+    let mut cluster = Cluster::new(&setup);
+    cluster.step(&[], |station| station.insert(&tokens(0..8)));
+    cluster.step(&[], |station| station.insert(&tokens(100..112)));
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 20, "host is full");
+    let running = cluster.all(|station| {
+        let node = station.find(&tokens(100..112)).node;
+        station.cache().lock(node).unwrap()
+    });
+    cluster.step(&[], |station| station.insert(&tokens(200..210)));
+    cluster.settle();
+    let totals = cluster.all(|station| station.rank.cache().totals());
+    assert_eq!((totals.reclaimed_tokens, totals.host_evicted_tokens, totals.dropped_dirty_tokens), (12, 0, 0));
+    let records = cluster.stations[0].rank.cache().cache().journal();
+    assert!(records.iter().any(|record| record.kind == RecordKind::GiveUp && record.a == 12));
+    cluster.all(|station| station.cache().unlock(running).unwrap());
+    cluster.assert_quiet();
+}
+
+#[test]
+fn what_is_loaded_back_stays_on_host_until_no_rank_reads_it() {
+    let mut setup = Setup::of_pages(1, 28, 12, 2);
+    setup.tiers.writing = Writing::Back { low_water: 28 };
+    let mut cluster = Cluster::new(&setup);
+    cluster.step(&[], |station| station.insert(&tokens(0..12)));
+    cluster.settle();
+    cluster.step(&[], |station| {
+        station.evict_all();
+        station.insert(&tokens(100..112));
+        let found = station.find(&tokens(0..12));
+        assert_eq!(station.load(found), 12);
+    });
+    let loaded = |station: &mut cluster::Station| {
+        let found = station.find(&tokens(0..12));
+        station.rank.cache().is_on_host(found.node).unwrap()
+    };
+    let running = cluster.all(|station| {
+        let node = station.find(&tokens(0..12)).node;
+        station.cache().lock(node).unwrap()
+    });
+    let load = *cluster.stations[0].started.keys().last().unwrap();
+    for ended in 0..2 {
+        cluster.vote();
+        cluster.step(&[], |_| ());
+        assert!(cluster.all(loaded), "{ended} of two ranks have ended");
+        cluster.stations[ended].end(load, true);
+    }
+    cluster.settle();
+    assert!(!cluster.all(loaded), "it makes room for what is only on the device");
+    assert_eq!(on_host(&mut cluster), 12);
+    cluster.all(|station| station.cache().unlock(running).unwrap());
+    cluster.assert_quiet();
+}
+
+#[test]
 fn an_aborted_backup_drains_before_its_pages_are_free() {
     let mut cluster = Cluster::new(&Setup::of_pages(1, 100, 10, 2));
     cluster.step(&[], |station| station.insert(&tokens(0..10)));

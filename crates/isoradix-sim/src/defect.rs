@@ -17,8 +17,8 @@ mod planted {
     impl PlantedDefect {
         /// What all ranks do alike parts none of them: these mistakes are made by all.
         fn is_made_by(self, rank: usize) -> bool {
-            let by_all = matches!(self.defect, Defect::AbortFreesUnderCopy | Defect::ShortGrantKeepsCapacity);
-            by_all || self.rank == rank
+            let by_all = [Defect::AbortFreesUnderCopy, Defect::ShortGrantKeepsCapacity, Defect::CopyGivenUpUnderLock];
+            by_all.contains(&self.defect) || self.rank == rank
         }
 
         pub(crate) fn plant(self, rank: usize, core: &mut Rank) {

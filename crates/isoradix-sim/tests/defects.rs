@@ -24,14 +24,14 @@ fn every_planted_mistake_is_caught_and_named() {
         println!("{}: seed {seed}: {violation}", defect.as_str());
         let expected = match defect {
             Defect::AbortFreesUnderCopy => "memory",
-            Defect::ShortGrantKeepsCapacity => "model",
+            Defect::ShortGrantKeepsCapacity | Defect::CopyGivenUpUnderLock => "model",
             Defect::EarlyReturnBeforeVote => "conservation",
             Defect::CounterResetByFlush => "vote",
             _ => "divergence",
         };
         assert_eq!(violation.kind, expected, "{}: {violation}", defect.as_str());
-        let by_all = matches!(defect, Defect::AbortFreesUnderCopy | Defect::ShortGrantKeepsCapacity);
-        assert!(by_all || violation.rank == Some(1), "{}: {violation}", defect.as_str());
+        let by_all = [Defect::AbortFreesUnderCopy, Defect::ShortGrantKeepsCapacity, Defect::CopyGivenUpUnderLock];
+        assert!(by_all.contains(&defect) || violation.rank == Some(1), "{}: {violation}", defect.as_str());
     }
 }
 

@@ -9,6 +9,7 @@ TOKENS: Final = (
     "demoted_tokens",
     "dropped_dirty_tokens",
     "host_evicted_tokens",
+    "reclaimed_tokens",
     "backed_up_tokens",
     "loaded_back_tokens",
 )

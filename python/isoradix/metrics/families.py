@@ -68,6 +68,7 @@ FAMILIES: tuple[Family, ...] = (
     _counter("isoradix_hit_tokens_total", "Of these, tokens that were cached, by the tier that had them.", "tier"),
     # tokens that move and leave
     _counter("isoradix_evicted_tokens_total", "Tokens that evictions freed, by tier and fate.", "tier", "fate"),
+    _counter("isoradix_reclaimed_tokens_total", "Tokens whose host copies were given up for room."),
     _counter("isoradix_backed_up_tokens_total", "Tokens that came from the device to host."),
     _counter("isoradix_loaded_back_tokens_total", "Tokens that came from host to the device."),
     _counter("isoradix_prefetched_tokens_total", "Tokens that came from storage to host."),

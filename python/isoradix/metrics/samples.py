@@ -82,6 +82,7 @@ def _moved(totals: TierTotals, page: int) -> Iterator[Shared]:
     yield "isoradix_evicted_tokens_total", ("device", "dropped"), dropped
     yield "isoradix_evicted_tokens_total", ("device", "dropped_dirty"), totals.dropped_dirty_tokens
     yield "isoradix_evicted_tokens_total", ("host", "dropped"), totals.host_evicted_tokens
+    yield "isoradix_reclaimed_tokens_total", (), totals.reclaimed_tokens
     yield "isoradix_backed_up_tokens_total", (), totals.backed_up_tokens
     yield "isoradix_loaded_back_tokens_total", (), totals.loaded_back_tokens
     yield "isoradix_prefetched_tokens_total", (), totals.prefetched_tokens

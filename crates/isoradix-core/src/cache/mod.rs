@@ -27,7 +27,7 @@ use crate::ints::{Ints, Part, SLOTS, common_prefix, with_lanes};
 use crate::limits::PAGE_SIZE_MAX;
 use crate::namespace::Namespace;
 use crate::node::{Hold, NodeHandle, NodeId, ROOT};
-use crate::order::{Eviction, Order};
+use crate::order::{Copies, Eviction, Order};
 use crate::residency::Residency;
 use crate::runs::Run;
 use crate::tree::{Descent, Place, Tree};
@@ -72,7 +72,9 @@ impl PrefixCache {
 
     /// A cache that evicts from the device what is on host too before all else.
     pub(crate) fn clean_first(config: Config) -> Result<Self, Error> {
-        Self::with_order(config, Order::clean_first)
+        let mut cache = Self::with_order(config, Order::clean_first)?;
+        cache.tree.follow_safety();
+        Ok(cache)
     }
 
     fn with_order(config: Config, order: fn(Eviction) -> Order) -> Result<Self, Error> {
@@ -509,6 +511,11 @@ impl PrefixCache {
         if self.order.ranks_device_leaves() && self.tree.nodes[id].is_host_only() {
             let on_device = self.tree.deepest_on_device(id);
             self.order.changed(&self.tree, on_device);
+        }
+        if self.order.ranks_copies() {
+            // No other node of the path has a host copy with none below.
+            let on_host = self.tree.deepest_on_host(id);
+            self.order.changed(&self.tree, on_host);
         }
     }
 

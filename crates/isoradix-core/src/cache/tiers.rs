@@ -1,6 +1,6 @@
 //! What the cache does between its tiers. It is told which nodes, and in which host pages; why, the tiered cache knows.
 
-use super::{Busy, Chosen, PrefixCache, Resume, Segment, Space, TierSizes, in_memory};
+use super::{Busy, Chosen, Copies, PrefixCache, Resume, Segment, Space, TierSizes, in_memory};
 use crate::error::Error;
 use crate::evidence::{Record, RecordKind};
 use crate::holds::{HostLockReceipt, LockReceipt};
@@ -173,14 +173,50 @@ impl PrefixCache {
     /// The last `pages.len()` pages of the path that ends at a node are on host, in these pages.
     pub(crate) fn backed(&mut self, end: NodeHandle, pages: &[u32]) {
         let segment = Segment { end, pages: count(pages.len()) };
-        let mut end = pages.len();
+        let (mut end, mut above) = (pages.len(), ROOT);
         for at in self.nodes_of(segment) {
             let begin = end - self.tree.nodes[at].pages as usize;
             self.tree.set_host_pages(at, &pages[begin..end]);
-            end = begin;
+            (end, above) = (begin, self.tree.nodes[at].parent);
             self.record_on_host(at);
             self.order.changed(&self.tree, at);
         }
+        if self.order.ranks_copies() {
+            self.order.changed(&self.tree, above);
+        }
+    }
+
+    /// Gives up host copies of nodes that are on the device too, until `pages` pages are free or nothing is left that may go;
+    /// appends the pages to `out`. Those go first that no eviction could take from the device anyway; after them others, while
+    /// `surplus` units stay that an eviction could take without loss.
+    pub(crate) fn give_up_copies(&mut self, pages: u32, surplus: u64, out: &mut Vec<u32>) -> u32 {
+        let (mut freed, mut left) = (0, surplus);
+        while freed < pages {
+            let Some(id) = self.order.next_copy(Copies::Spare).or_else(|| self.next_safe_copy(&mut left)) else {
+                break;
+            };
+            let node = &self.tree.nodes[id];
+            let (sequence, content, gone, parent) = (node.sequence, node.content, node.pages, node.parent);
+            out.extend_from_slice(self.tree.host_pages(id));
+            freed += gone;
+            self.record(Record::new(RecordKind::GiveUp, sequence, self.to_units(gone), 0, content));
+            self.tree.give_up_host_pages(id);
+            self.order.changed(&self.tree, id);
+            self.order.changed(&self.tree, parent);
+        }
+        freed
+    }
+
+    /// The next copy that costs safety, if `left` units of that suffice.
+    fn next_safe_copy(&self, left: &mut u64) -> Option<NodeId> {
+        let id = self.order.next_copy(Copies::Safe)?;
+        *left = left.checked_sub(self.to_units(self.tree.safe_pages_up(id)))?;
+        Some(id)
+    }
+
+    /// Units that an eviction could take from the device without loss, if this cache takes clean leaves first.
+    pub(crate) fn safe_units(&self) -> u64 {
+        self.to_units(self.tree.safe_pages())
     }
 
     fn record_on_host(&mut self, id: NodeId) {
@@ -236,8 +272,14 @@ impl PrefixCache {
     }
 
     /// The leaves on the device alone that would go next, enough for `units` together with what is above them. A leaf is passed
-    /// over that comes to more than `most` units with that.
-    pub(crate) fn next_without_backup(&mut self, units: u64, most: u64) -> Vec<NodeHandle> {
+    /// over that comes to more than `most` units with that; the first that is not worth it ends the search: `worth` is asked with
+    /// the units found before, and its own.
+    pub(crate) fn next_without_backup(
+        &mut self,
+        units: u64,
+        most: u64,
+        worth: impl Fn(u64, u64) -> bool,
+    ) -> Vec<NodeHandle> {
         let (mut leaves, mut counted, mut found) = (Vec::new(), BTreeSet::new(), 0);
         let tree = &self.tree;
         self.order.look_at_dirty(tree, |id| {
@@ -246,6 +288,9 @@ impl PrefixCache {
             let pages: u64 = along.iter().map(|at| u64::from(tree.nodes[*at].pages)).sum();
             let length = pages * tree.page as u64;
             if length <= most {
+                if !worth(found, length) {
+                    return false;
+                }
                 leaves.push(tree.nodes.handle(id));
                 counted.extend(along);
                 found += length;
@@ -259,6 +304,12 @@ impl PrefixCache {
     pub(crate) fn is_wholly_on_host(&self, segment: Segment) -> bool {
         let nodes = self.nodes_of(segment);
         !nodes.is_empty() && nodes.iter().all(|id| self.tree.nodes[*id].residency.on_host())
+    }
+
+    /// Whether all of a segment is in external storage.
+    pub(crate) fn is_wholly_stored(&self, segment: Segment) -> bool {
+        let nodes = self.nodes_of(segment);
+        !nodes.is_empty() && nodes.iter().all(|id| self.tree.nodes[*id].residency.has(Residency::STORED))
     }
 
     /// Where the path of a node lives, and all its tokens from the start; in bigram mode one more than it has units.

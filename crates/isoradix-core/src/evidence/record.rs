@@ -83,6 +83,8 @@ pub enum RecordKind {
     Ledger = 28,
     /// A node is in external storage: `node`, `a` its units.
     Stored = 29,
+    /// The host copy of a node that stays on the device: `node`, `a` its units, `content` its tokens.
+    GiveUp = 30,
 }
 
 impl RecordKind {
@@ -120,6 +122,7 @@ impl RecordKind {
             Self::Prefetch => "prefetch",
             Self::Ledger => "ledger",
             Self::Stored => "stored",
+            Self::GiveUp => "give_up",
         }
     }
 }

@@ -4,8 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use super::copies::{Copies, CopyOrder};
 use super::key_heap::KeyHeap;
 use super::policy::{NodeFacts, Policy, PolicyFailure, PolicyKey};
+#[cfg(feature = "planted-defects")]
+use crate::defects::{Defect, Planted};
 use crate::error::Error;
 use crate::node::{Node, NodeId, ROOT};
 use crate::tree::Tree;
@@ -83,7 +86,7 @@ impl Leaves {
 
 pub(crate) struct KeyedOrder {
     policy: Box<dyn Policy>,
-    /// Whether leaves that are on host too go before all others.
+    /// Whether leaves that are on host too go before all others, and host copies are given up for room.
     clean_first: bool,
     /// Leaves on the device that go first.
     clean: Leaves,
@@ -91,12 +94,25 @@ pub(crate) struct KeyedOrder {
     device: Leaves,
     /// Leaves on host alone.
     host: Leaves,
+    /// Nodes whose host copies may be given up.
+    copies: CopyOrder,
+    #[cfg(feature = "planted-defects")]
+    pub(crate) planted: Planted,
 }
 
 impl KeyedOrder {
     pub(crate) fn new(policy: Box<dyn Policy>) -> Self {
         let (clean, device, host) = (Leaves::new(), Leaves::new(), Leaves::new());
-        Self { policy, clean_first: false, clean, device, host }
+        Self {
+            policy,
+            clean_first: false,
+            clean,
+            device,
+            host,
+            copies: CopyOrder::new(),
+            #[cfg(feature = "planted-defects")]
+            planted: Planted::default(),
+        }
     }
 
     /// An order in which leaves that are on host too go before all others.
@@ -109,6 +125,9 @@ impl KeyedOrder {
     }
 
     pub(crate) fn changed(&mut self, tree: &Tree, id: NodeId) {
+        if self.clean_first {
+            self.copies.changed(tree, id, self.ignores_locks());
+        }
         let place = self.place(&tree.nodes[id]);
         for other in Place::ALL.into_iter().filter(|other| Some(*other) != place) {
             self.leaves(other).forget(id);
@@ -153,7 +172,27 @@ impl KeyedOrder {
         })
     }
 
+    pub(crate) fn ranks_copies(&self) -> bool {
+        self.clean_first
+    }
+
+    pub(crate) fn next_copy(&self, of: Copies) -> Option<NodeId> {
+        self.copies.next(of)
+    }
+
+    #[cfg(not(feature = "planted-defects"))]
+    #[expect(clippy::unused_self, reason = "what is planted is read with the feature")]
+    fn ignores_locks(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "planted-defects")]
+    fn ignores_locks(&self) -> bool {
+        self.planted.is(Defect::CopyGivenUpUnderLock)
+    }
+
     pub(crate) fn forget(&mut self, id: NodeId) {
+        self.copies.forget(id);
         for place in Place::ALL {
             self.leaves(place).forget(id);
         }
@@ -209,6 +248,7 @@ impl KeyedOrder {
     }
 
     pub(crate) fn clear(&mut self) {
+        self.copies.clear();
         for place in Place::ALL {
             self.leaves(place).clear();
         }
@@ -216,14 +256,15 @@ impl KeyedOrder {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let bytes = |leaves: &Leaves| leaves.heap.memory_bytes() + leaves.unranked.len() * size_of::<NodeId>();
-        bytes(&self.clean) + bytes(&self.device) + bytes(&self.host)
+        bytes(&self.clean) + bytes(&self.device) + bytes(&self.host) + self.copies.memory_bytes()
     }
 
     pub(crate) fn check(&self, tree: &Tree) -> Result<(), Error> {
         let is_in = |place| move |node: &Node| self.place(node) == Some(place);
         self.clean.check(tree, is_in(Place::Clean))?;
         self.device.check(tree, is_in(Place::Device))?;
-        self.host.check(tree, is_in(Place::Host))
+        self.host.check(tree, is_in(Place::Host))?;
+        if self.clean_first { self.copies.check(tree, self.ignores_locks()) } else { Ok(()) }
     }
 
     /// Entries that the heap moved since the beginning.

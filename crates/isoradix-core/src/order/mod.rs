@@ -5,6 +5,7 @@
 //! LRU where clean leaves go first, and on host.
 
 mod builtin;
+mod copies;
 #[cfg(test)]
 mod costs;
 mod key_heap;
@@ -16,6 +17,7 @@ mod recency_list;
 use std::fmt;
 
 pub use builtin::Builtin;
+pub(crate) use copies::Copies;
 pub use policy::{NodeFacts, Policy, PolicyFailure, PolicyKey};
 
 use crate::error::Error;
@@ -64,14 +66,14 @@ impl fmt::Debug for Eviction {
 /// The order in which nodes leave.
 pub(crate) enum Order {
     Lru(LruOrder),
-    Keyed(KeyedOrder),
+    Keyed(Box<KeyedOrder>),
 }
 
 impl Order {
     pub(crate) fn new(eviction: Eviction) -> Self {
         match eviction {
             Eviction::Lru => Self::Lru(LruOrder::new()),
-            Eviction::Keyed(policy) => Self::Keyed(KeyedOrder::new(policy)),
+            Eviction::Keyed(policy) => Self::Keyed(Box::new(KeyedOrder::new(policy))),
         }
     }
 
@@ -81,7 +83,7 @@ impl Order {
             Eviction::Lru => Box::new(LeastRecent),
             Eviction::Keyed(policy) => policy,
         };
-        Self::Keyed(KeyedOrder::clean_first(policy))
+        Self::Keyed(Box::new(KeyedOrder::clean_first(policy)))
     }
 
     pub(crate) fn name(&self) -> String {
@@ -119,8 +121,9 @@ impl Order {
     /// Plants a mistake in the order.
     #[cfg(feature = "planted-defects")]
     pub(crate) fn plant(&mut self, planted: crate::defects::Planted) {
-        if let Self::Lru(order) = self {
-            order.planted = planted;
+        match self {
+            Self::Lru(order) => order.planted = planted,
+            Self::Keyed(order) => order.planted = planted,
         }
     }
 
@@ -128,6 +131,18 @@ impl Order {
     #[inline]
     pub(crate) fn ranks_device_leaves(&self) -> bool {
         matches!(self, Self::Keyed(_))
+    }
+
+    /// Whether nodes that are on both tiers are ranked, so that their host copies can be given up.
+    #[inline]
+    pub(crate) fn ranks_copies(&self) -> bool {
+        matches!(self, Self::Keyed(order) if order.ranks_copies())
+    }
+
+    /// The node whose host copy is given up next, if any may be: of those that eviction could not take from the device now
+    /// ([`Copies::Spare`]), or of those that it could ([`Copies::Safe`]).
+    pub(crate) fn next_copy(&self, of: Copies) -> Option<NodeId> {
+        if let Self::Keyed(order) = self { order.next_copy(of) } else { None }
     }
 
     /// A node leaves the tree by another way than eviction.

@@ -3,8 +3,9 @@
 use super::TieredCache;
 use super::effects::Effect;
 use super::error::StepError;
-use super::jobs::{Job, Work};
+use super::jobs::{Held, Job, Work};
 use crate::defects::Defect;
+use crate::error::Error;
 use crate::evidence::RecordKind;
 use crate::operation::{Action, Share, State};
 use crate::ordinal::Ordinal;
@@ -91,11 +92,12 @@ impl TieredCache {
         match &job.work {
             Work::Backup(subjects) => {
                 let mut pages = self.host.pages(k);
-                for (segment, _) in subjects.iter().take(share.subjects as usize) {
+                for Held { segment, .. } in subjects.iter().take(share.subjects as usize) {
                     let (own, rest) = pages.split_at(segment.pages as usize);
                     self.cache.backed(segment.end, own);
                     pages = rest;
-                    if self.tiers.storage {
+                    // What was on host before, and was given up there, may be stored.
+                    if self.tiers.storage && !self.cache.is_wholly_stored(*segment) {
                         self.wishes.stores.push(*segment);
                     }
                 }
@@ -162,6 +164,12 @@ impl TieredCache {
         Ok(())
     }
 
+    /// What was held for a segment is not held any more.
+    pub(super) fn give_back(&mut self, held: &Held) -> Result<(), Error> {
+        self.cache.unlock(held.lock)?;
+        held.host.map_or(Ok(()), |receipt| self.cache.unlock_host(receipt))
+    }
+
     /// The operation is over: whatever was held for it is given back.
     fn unlock_all(&mut self, job: Job) -> Result<(), StepError> {
         if job.void {
@@ -169,16 +177,12 @@ impl TieredCache {
         }
         match job.work {
             Work::Backup(subjects) => {
-                for (segment, lock) in subjects {
-                    self.cache.mark_pending(segment, false);
-                    self.cache.unlock(lock)?;
+                for held in subjects {
+                    self.cache.mark_pending(held.segment, false);
+                    self.give_back(&held)?;
                 }
             }
-            Work::LoadBack(subjects) => {
-                for (_, lock) in subjects {
-                    self.cache.unlock(lock)?;
-                }
-            }
+            Work::LoadBack(subjects) => subjects.iter().try_for_each(|held| self.give_back(held))?,
             Work::Prefetch(fetch) => {
                 self.cache.unlock_host(fetch.lock)?;
             }

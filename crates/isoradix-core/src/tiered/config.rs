@@ -9,7 +9,8 @@ pub enum Writing {
         hits: u32,
     },
     /// Early cleaning: the oldest nodes are backed up while what is free on the device, or could be evicted without
-    /// loss, is below this.
+    /// loss, is below this. Host gives up copies of what is on the device for it; what is on host alone it evicts only below half
+    /// of this.
     Back {
         /// Tokens.
         low_water: u64,

@@ -4,11 +4,13 @@ use super::TieredCache;
 use super::config::Writing;
 use super::effects::{Effect, StoredRun, Transfer};
 use super::error::StepError;
-use super::jobs::{Fetch, Job, Work};
+use super::jobs::{Fetch, Held, Job, Work};
 use crate::cache::{Chosen, Segment};
 use crate::evidence::RecordKind;
 use crate::hash;
+use crate::holds::HostLockReceipt;
 use crate::host::Stage;
+use crate::node::NodeHandle;
 use crate::operation::{Kind, Subject};
 use crate::ordinal::Ordinal;
 use crate::protocol::{Board, ProtocolError, SlotField};
@@ -16,7 +18,7 @@ use crate::provenance::PerRank;
 use std::collections::BTreeSet;
 
 impl TieredCache {
-    /// Issues what the step wished for, in this order: loads, prefetches, stores, backups. What host pages lack is evicted first.
+    /// Issues what the step wished for, in this order: loads, prefetches, stores, backups. What host pages lack is given up or evicted first.
     ///
     /// Stores go before backups, which bring them about: so neither starves the other of its place in the window.
     ///
@@ -24,15 +26,16 @@ impl TieredCache {
     pub(crate) fn close(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
         let excess = self.host.ledger().excess();
         if excess > 0 {
-            self.evict_host(excess);
+            let given_up = self.give_up_copies(excess, device_free);
+            self.evict_host(excess.saturating_sub(given_up));
         }
         self.issue_loads(board)?;
         for fetch in std::mem::take(&mut self.wishes.fetches) {
-            self.issue_fetch(board, fetch)?;
+            self.issue_fetch(board, fetch, device_free)?;
         }
         self.issue_stores(board)?;
         self.wish_for_cleaning(device_free);
-        self.issue_backups(board)?;
+        self.issue_backups(board, device_free)?;
         let (occupied, capacity) = (self.host.ledger().occupied(), self.host.ledger().capacity());
         let counts = hash::mix(self.operations.issued(), self.operations.retired());
         self.cache.note(RecordKind::Ledger, 0, occupied.into(), capacity.into(), counts);
@@ -76,11 +79,11 @@ impl TieredCache {
         if loads.is_empty() {
             return Ok(());
         }
-        let subjects: Vec<Subject> = loads.iter().map(|(segment, _)| self.subject(*segment, true)).collect();
+        let subjects: Vec<Subject> = loads.iter().map(|held| self.subject(held.segment, true)).collect();
         let k = self.operations.issue_batch(Kind::LoadBack, &subjects).expect("room was kept when it was wished for");
         self.begin(board, k, Kind::LoadBack, &subjects)?;
         let (mut slots, mut pages) = (Vec::new(), Vec::new());
-        for (segment, _) in &loads {
+        for Held { segment, .. } in &loads {
             self.cache.segment_slots(*segment, &mut slots);
             self.cache.segment_host_pages(*segment, &mut pages);
         }
@@ -89,9 +92,10 @@ impl TieredCache {
         Ok(())
     }
 
-    fn issue_fetch(&mut self, board: &mut Board, fetch: Fetch) -> Result<(), StepError> {
+    fn issue_fetch(&mut self, board: &mut Board, fetch: Fetch, device_free: u64) -> Result<(), StepError> {
         let tokens = self.cache.units_of(fetch.pages);
-        if u64::from(fetch.pages) > self.obtainable_pages() || !self.make_room(fetch.pages) {
+        let fits = u64::from(fetch.pages) <= self.obtainable_pages(device_free);
+        if !fits || !self.make_room(fetch.pages, 0, device_free) {
             self.decline(Kind::Prefetch, fetch.pages);
             self.cache.unlock_host(fetch.lock)?;
             return Ok(());
@@ -117,17 +121,56 @@ impl TieredCache {
         u32::try_from(pages).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Host pages that are free, or could be at most: some of what is on host alone may be locked.
-    fn obtainable_pages(&self) -> u64 {
+    /// Host pages that are free, or could be at most: some of what is on host may be locked.
+    fn obtainable_pages(&self, device_free: u64) -> u64 {
         let page = u64::from(self.cache.page_size());
-        u64::from(self.host.ledger().available()) + self.sizes().host_only / page
+        let sizes = self.sizes();
+        let copies = if self.gives_up_copies() {
+            let spare = sizes.host_total - sizes.host_only - self.cache.safe_units();
+            ((spare + self.surplus(device_free)) / page).saturating_sub(self.pages_read())
+        } else {
+            0
+        };
+        u64::from(self.host.ledger().available()) + sizes.host_only / page + copies
     }
 
-    /// Makes so many host pages available, if eviction can; says whether they are.
-    fn make_room(&mut self, pages: u32) -> bool {
+    /// Whether host copies of what is on the device may go. Under write-through they stay: what is there once is not written again.
+    pub(super) fn gives_up_copies(&self) -> bool {
+        matches!(self.tiers.writing, Writing::Back { .. })
+    }
+
+    /// Units that an eviction could take without loss, and that are more than the low water asks for.
+    fn surplus(&self, device_free: u64) -> u64 {
+        let Writing::Back { low_water } = self.tiers.writing else { return 0 };
+        let safe = self.cache.safe_units();
+        device_free.saturating_add(safe).saturating_sub(low_water).min(safe)
+    }
+
+    /// Host pages that load-backs are reading: copies of what is on the device, to be given up once they are over.
+    fn pages_read(&self) -> u64 {
+        if self.gives_up_copies() { self.jobs.values().map(Job::pages_read).sum() } else { 0 }
+    }
+
+    /// Gives up host copies until so many pages are freed, if that can be; gives how many were.
+    fn give_up_copies(&mut self, pages: u32, device_free: u64) -> u32 {
+        if !self.gives_up_copies() {
+            return 0;
+        }
+        let mut freed = Vec::new();
+        let count = self.cache.give_up_copies(pages, self.surplus(device_free), &mut freed);
+        self.host.release(&freed).expect("the tree's pages are settled");
+        self.totals.reclaimed_tokens += self.cache.units_of(count);
+        count
+    }
+
+    /// Makes so many host pages available, if that can be, and says whether they are. What is on the device too goes first, and
+    /// `coming` pages that are missing then are waited for, without evicting anything.
+    fn make_room(&mut self, pages: u32, coming: u64, device_free: u64) -> bool {
         if let Err(declined) = self.host.ledger().room(pages) {
             let missing = u32::try_from(declined.short_by()).unwrap_or(u32::MAX);
-            self.evict_host(missing);
+            let missing = missing.saturating_sub(self.give_up_copies(missing, device_free));
+            let coming = u32::try_from(coming).unwrap_or(u32::MAX);
+            self.evict_host(missing.saturating_sub(coming));
         }
         self.host.ledger().room(pages).is_ok()
     }
@@ -136,12 +179,15 @@ impl TieredCache {
     fn wish_for_cleaning(&mut self, device_free: u64) {
         let Writing::Back { low_water } = self.tiers.writing else { return };
         let coming: u64 = self.jobs.iter().map(|(k, job)| if job.is_backup() { self.tokens_of(*k) } else { 0 }).sum();
-        let safe = device_free.saturating_add(self.sizes().clean + coming);
+        let safe = device_free.saturating_add(self.cache.safe_units() + coming);
         // No more than host could take.
-        let most = self.obtainable_pages() * u64::from(self.cache.page_size());
+        let most = self.obtainable_pages(device_free) * u64::from(self.cache.page_size());
         let missing = low_water.saturating_sub(safe).min(most);
         if missing > 0 {
-            let next = self.cache.next_without_backup(missing, most);
+            // For more than half of the low water nothing is evicted from host.
+            let lossless = most - self.sizes().host_only;
+            let worth = |found, length| found + length <= lossless || safe + found < low_water / 2;
+            let next = self.cache.next_without_backup(missing, most, worth);
             self.wishes.backups.add(next);
         }
     }
@@ -150,17 +196,26 @@ impl TieredCache {
         self.operations.operation(k).map_or(0, crate::operation::Operation::tokens)
     }
 
-    fn issue_backups(&mut self, board: &mut Board) -> Result<(), StepError> {
+    fn issue_backups(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
         if self.wishes.backups.is_empty() || !self.has_room() {
             return Ok(());
         }
         let wished = self.choose_backups();
         // What cannot fit is left out first, so that nothing is evicted for it.
-        let chosen = self.fitting(&wished, self.obtainable_pages());
-        self.make_room(total(&chosen));
-        let chosen = self.fitting(&chosen, self.host.ledger().available().into());
+        let fitting = self.fitting(&wished, self.obtainable_pages(device_free));
+        let above = self.keep_above(&fitting)?;
+        self.make_room(total(&fitting), self.pages_read(), device_free);
+        let chosen = self.fitting(&fitting, self.host.ledger().available().into());
         if chosen.len() < wished.len() {
             self.decline(Kind::Backup, total(&wished) - total(&chosen));
+        }
+        let (mut hosts, mut next) = (Vec::with_capacity(chosen.len()), chosen.iter().peekable());
+        for (segment, host) in fitting.iter().zip(above) {
+            if next.next_if_eq(&segment).is_some() {
+                hosts.push(host);
+            } else if let Some(receipt) = host {
+                self.cache.unlock_host(receipt)?;
+            }
         }
         if chosen.is_empty() {
             return Ok(());
@@ -172,13 +227,25 @@ impl TieredCache {
         let reserved = self.host.reserve(k)?;
         board.post_pages(k, reserved)?;
         self.start_backup(k, &chosen);
-        let mut held = Vec::with_capacity(chosen.len());
-        for segment in chosen {
-            held.push((segment, self.cache.lock(segment.end)?));
+        let mut subjects = Vec::with_capacity(chosen.len());
+        for (segment, host) in chosen.into_iter().zip(hosts) {
+            subjects.push(Held { segment, lock: self.cache.lock(segment.end)?, host });
             self.cache.mark_pending(segment, true);
         }
-        self.jobs.insert(k, Job::new(Work::Backup(held)));
+        self.jobs.insert(k, Job::new(Work::Backup(subjects)));
         Ok(())
+    }
+
+    /// Where host copies are given up, those stay that the segments are to hang below.
+    fn keep_above(&mut self, segments: &[Segment]) -> Result<Vec<Option<HostLockReceipt>>, StepError> {
+        let keeps = self.gives_up_copies();
+        let mut above = Vec::with_capacity(segments.len());
+        for segment in segments {
+            let parent = self.cache.parent(segment.end);
+            let on_host = keeps && parent != NodeHandle::ROOT && self.is_on_host(parent)?;
+            above.push(if on_host { Some(self.cache.host_lock(parent)?) } else { None });
+        }
+        Ok(above)
     }
 
     /// Of these nodes, parents first, those that fit into so many pages. What does not fit is left out, with all below it.

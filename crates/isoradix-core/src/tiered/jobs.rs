@@ -27,11 +27,20 @@ pub(super) struct Fetch {
     pub(super) deadline: Option<Deadline>,
 }
 
+/// A segment that an operation moves, and what is held for it.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) segment: Segment,
+    pub(super) lock: LockReceipt,
+    /// Where host copies are given up: keeps on host what is read there, or what the segment is to hang below.
+    pub(super) host: Option<HostLockReceipt>,
+}
+
 /// What an operation moves.
 #[derive(Debug)]
 pub(super) enum Work {
-    Backup(Vec<(Segment, LockReceipt)>),
-    LoadBack(Vec<(Segment, LockReceipt)>),
+    Backup(Vec<Held>),
+    LoadBack(Vec<Held>),
     Prefetch(Fetch),
     Store(Vec<(Segment, HostLockReceipt)>),
 }
@@ -66,6 +75,14 @@ impl Job {
 
     pub(super) fn is_backup(&self) -> bool {
         matches!(self.work, Work::Backup(_))
+    }
+
+    /// Pages that a load-back reads on host, if this is one, and its nodes are there.
+    pub(super) fn pages_read(&self) -> u64 {
+        match &self.work {
+            Work::LoadBack(subjects) if !self.void => subjects.iter().map(|held| u64::from(held.segment.pages)).sum(),
+            _ => 0,
+        }
     }
 }
 

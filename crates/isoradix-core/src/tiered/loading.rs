@@ -2,7 +2,7 @@
 
 use super::TieredCache;
 use super::answers::{PrefetchState, PrefetchTicket};
-use super::jobs::{Fetch, Work};
+use super::jobs::{Fetch, Held, Work};
 use crate::cache::Segment;
 use crate::error::Error;
 use crate::evidence::RecordKind;
@@ -66,9 +66,10 @@ impl TieredCache {
         }
         let end = self.cache.host_locked(receipt)?;
         let lock = self.cache.load_back(end, slots)?;
+        let host = if self.gives_up_copies() { Some(self.cache.host_lock(end)?) } else { None };
         self.cache.unlock_host(receipt)?;
-        let pages = self.cache.pages_of(need);
-        self.wishes.loads.push((Segment { end, pages }, lock));
+        let segment = Segment { end, pages: self.cache.pages_of(need) };
+        self.wishes.loads.push(Held { segment, lock, host });
         Ok(need)
     }
 

@@ -47,8 +47,8 @@ impl TieredCache {
         }
         let Some(job) = self.jobs.get_mut(&k) else { return };
         if let Work::Backup(subjects) | Work::LoadBack(subjects) = &mut job.work {
-            for (_, lock) in std::mem::take(subjects) {
-                let _ = self.cache.unlock(lock);
+            for held in std::mem::take(subjects) {
+                let _ = self.give_back(&held);
             }
         }
     }

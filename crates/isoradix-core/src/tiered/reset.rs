@@ -73,10 +73,10 @@ impl TieredCache {
 fn mark_busy(work: &Work, busy: &mut Busy) {
     match work {
         Work::Backup(subjects) => {
-            busy.device.extend(subjects.iter().map(|(segment, _)| *segment));
+            busy.device.extend(subjects.iter().map(|held| held.segment));
         }
         Work::LoadBack(subjects) => {
-            let segments = subjects.iter().map(|(segment, _)| *segment);
+            let segments = subjects.iter().map(|held| held.segment);
             busy.device.extend(segments.clone());
             busy.host.extend(segments);
         }

@@ -48,6 +48,8 @@ pub struct TierTotals {
     pub dropped_dirty_tokens: u64,
     /// Tokens that evictions freed on host.
     pub host_evicted_tokens: u64,
+    /// Tokens whose host copies were given up while they stayed on the device: under write-back only.
+    pub reclaimed_tokens: u64,
     /// Tokens that backups brought to host. Of this and the next three, what a reset or a removal has made void is left out.
     pub backed_up_tokens: u64,
     /// Tokens that load-backs brought to the device, once their copies have ended on every rank.

@@ -1,8 +1,7 @@
 //! What a step wishes for until it is closed: then all wishes of one kind become one operation, and each prefetch one.
 
-use super::jobs::Fetch;
+use super::jobs::{Fetch, Held};
 use crate::cache::Segment;
-use crate::holds::LockReceipt;
 use crate::node::NodeHandle;
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     /// Loads whose nodes are on the device already, as far as logic goes.
-    pub(super) loads: Vec<(Segment, LockReceipt)>,
+    pub(super) loads: Vec<Held>,
     pub(super) fetches: Vec<Fetch>,
     /// What is to be backed up.
     pub(super) backups: BackupWishes,

@@ -101,6 +101,7 @@ impl Tree {
         }
         self.check_sums(&found.sums)?;
         self.check_namespaces(&found.namespaces)?;
+        self.check_safety().map_err(|(what, id)| Error::invariant(what, vec![self.nodes[id].sequence]))?;
         self.runs.check(found.runs)
     }
 

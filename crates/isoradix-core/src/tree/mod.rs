@@ -5,6 +5,7 @@
 mod check;
 mod counts;
 mod descent;
+mod safety;
 mod tiers;
 mod walk;
 
@@ -20,6 +21,7 @@ use crate::namespace::{Namespace, NamespaceId, NamespaceTable};
 use crate::node::{Arena, Hold, NONE, Node, NodeId, ROOT};
 use crate::residency::Residency;
 use crate::runs::{Run, RunStore};
+use safety::Safety;
 
 /// Nodes that one insert may add: a leaf, a split head, a namespace root.
 const NODES_PER_INSERT: usize = 3;
@@ -38,6 +40,8 @@ pub(crate) struct Tree {
     /// Nodes other than roots.
     visible: u64,
     counts: PageCounts,
+    /// What could go from the device without loss; only where that is asked for.
+    safety: Option<Safety>,
     digest: u64,
 }
 
@@ -73,6 +77,7 @@ impl Tree {
             sequence: 0,
             visible: 0,
             counts: PageCounts::default(),
+            safety: None,
             digest: 0,
         }
     }
@@ -169,6 +174,7 @@ impl Tree {
         self.visible += 1;
         self.namespaces[namespace].pages += u64::from(pages);
         self.digest = self.digest.wrapping_add(self.digest_term(id));
+        self.refresh_safety(id);
         id
     }
 
@@ -196,6 +202,7 @@ impl Tree {
         self.edges.insert(edge, id);
         self.visible += 1;
         self.digest = self.digest.wrapping_add(self.digest_term(head)).wrapping_add(self.digest_term(id));
+        self.split_safety(head, id);
         head
     }
 
@@ -203,6 +210,7 @@ impl Tree {
     ///
     /// Roots that are empty go too; their parent is then nothing that eviction could take.
     pub(crate) fn detach(&mut self, id: NodeId, out: &mut Vec<i64>) -> NodeId {
+        self.forget_safety(id);
         self.digest = self.digest.wrapping_sub(self.digest_term(id));
         let node = &self.nodes[id];
         debug_assert!(node.children == 0 && !node.is_held() && !node.is_root());
@@ -258,6 +266,7 @@ impl Tree {
             at = node.parent;
         }
         self.namespaces[self.nodes[id].namespace].held_pages += newly_held;
+        self.refresh_safety_up(id);
     }
 
     /// Gives back one hold on every node from `id` up; calls `freed` for each that is held no more.
@@ -278,6 +287,7 @@ impl Tree {
             at = node.parent;
         }
         self.namespaces[self.nodes[id].namespace].held_pages -= no_more_held;
+        self.refresh_safety_up(id);
     }
 
     /// Drops everything. Handles die, sequence numbers go on.
@@ -293,6 +303,7 @@ impl Tree {
         self.runs = RunStore::new(self.page_size());
         self.edges = EdgeTable::new();
         (self.visible, self.counts, self.digest) = (0, PageCounts::default(), 0);
+        self.clear_safety();
     }
 
     /// What a node adds to the tree digest: its place, its parent, its tokens and its tiers.
@@ -344,6 +355,6 @@ impl Tree {
     /// Bytes that the tree's arrays have reserved.
     pub(crate) fn memory_bytes(&self) -> usize {
         let structure = self.nodes.memory_bytes() + self.edges.memory_bytes() + self.namespaces.memory_bytes();
-        structure + self.runs.memory_bytes()
+        structure + self.runs.memory_bytes() + self.safety_bytes()
     }
 }

@@ -20,6 +20,7 @@ impl Tree {
             (false, true) => self.nodes[parent].device_children += 1,
             _ => {}
         }
+        self.refresh_safety(id);
     }
 
     /// Takes a node that is on host too off the device; appends its slots to `out`.
@@ -45,6 +46,19 @@ impl Tree {
         debug_assert_eq!(pages.len(), node.pages as usize);
         self.runs.write_host_pages(node.run, pages);
         self.set_residency(id, node.residency.with(Residency::HOST));
+    }
+
+    /// Takes a node that is on the device too off host.
+    pub(crate) fn give_up_host_pages(&mut self, id: NodeId) {
+        let residency = self.nodes[id].residency;
+        debug_assert!(residency.on_device() && residency.on_host());
+        self.set_residency(id, residency.without(Residency::HOST));
+    }
+
+    /// The deepest node on host, from `id` up; the root if there is none.
+    #[inline]
+    pub(crate) fn deepest_on_host(&self, id: NodeId) -> NodeId {
+        self.path_up(id).find(|at| self.nodes[*at].residency.on_host()).unwrap_or(ROOT)
     }
 
     /// The host pages of a node that is on host.

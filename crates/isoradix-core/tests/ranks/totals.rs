@@ -191,7 +191,8 @@ fn compare(cluster: &mut Cluster, counted: Answers, seen: &Seen) {
     assert_eq!(totals.host_evicted_tokens, counted.host_evicted);
     assert_eq!(totals.loaded_back_tokens, counted.loaded, "every load-back has ended");
     assert_eq!(sizes.device.total, counted.given - totals.evicted_tokens);
-    assert_eq!(sizes.host_total, totals.backed_up_tokens + totals.prefetched_tokens - totals.host_evicted_tokens);
+    let gone = totals.host_evicted_tokens + totals.reclaimed_tokens;
+    assert_eq!(sizes.host_total, totals.backed_up_tokens + totals.prefetched_tokens - gone);
     let delivered = |of| seen.values().filter(|(kind, ..)| *kind == of).map(|(.., tokens)| tokens).sum::<u64>();
     assert_eq!(totals.backed_up_tokens, delivered(Kind::Backup));
     assert_eq!(totals.stored_tokens, delivered(Kind::Store));
@@ -208,16 +209,20 @@ fn compare(cluster: &mut Cluster, counted: Answers, seen: &Seen) {
 
 #[test]
 fn totals_are_what_the_answers_come_to() {
-    let mut reasons = [0; Event::ENDINGS.len()];
+    let (mut reasons, mut reclaimed) = ([0; Event::ENDINGS.len()], 0);
     for seed in 0..60 {
         for writing in [Writing::Through { hits: 1 }, Writing::Back { low_water: 25 }] {
             let totals = run(writing, seed);
+            let gives_up = matches!(writing, Writing::Back { .. });
+            assert!(gives_up || totals.reclaimed_tokens == 0, "write-through gives up no copy");
+            reclaimed += totals.reclaimed_tokens;
             for (sum, reason) in reasons.iter_mut().zip(Event::ENDINGS) {
                 *sum += Kind::ALL.iter().map(|kind| totals.of(*kind).aborted(reason)).sum::<u64>();
             }
         }
     }
     assert!(reasons.iter().all(|sum| *sum > 0), "every reason is met: {reasons:?}");
+    assert!(reclaimed > 0);
 }
 
 #[test]

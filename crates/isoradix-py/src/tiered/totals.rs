@@ -44,6 +44,12 @@ impl TierTotals {
         self.0.host_evicted_tokens
     }
 
+    /// Tokens whose host copies were given up for room while they stayed on the device; always 0 under write-through.
+    #[getter]
+    fn reclaimed_tokens(&self) -> u64 {
+        self.0.reclaimed_tokens
+    }
+
     /// Tokens that backups brought to host.
     #[getter]
     fn backed_up_tokens(&self) -> u64 {

@@ -5,6 +5,7 @@ use isoradix_core::operation::{Action, Kind, Share};
 
 use super::answers::Refused;
 use super::model::Model;
+use super::operation::Part;
 
 impl Model {
     /// Does what the real table asks for; gives the device tokens that limbo gives back by it.
@@ -57,6 +58,9 @@ impl Model {
         }
         let kind = operation.kind;
         let parts = operation.parts[..share.subjects as usize].to_vec();
+        // What was on host before, and was given up there, may be stored.
+        let stored = |part: &&Part| self.nodes.iter().filter(|node| part.span.covers(node)).all(|node| node.stored);
+        let to_store: Vec<Part> = parts.iter().filter(|part| !stored(part)).cloned().collect();
         for part in &parts {
             let covered = self.nodes.iter_mut().filter(|node| part.span.covers(node));
             match kind {
@@ -68,7 +72,7 @@ impl Model {
             }
         }
         if kind == Kind::Backup && self.settings.storage {
-            self.stores.extend(parts);
+            self.stores.extend(to_store);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use isoradix_core::Writing;
 
 use super::answers::{Evicted, HostEvicted};
 use super::model::Model;
-use super::node::Node;
+use super::node::{Node, Span};
 
 impl Model {
     /// Frees at least `num_tokens` on the device, or all that may go, whole nodes at a time. What is on host as well stays there, and
@@ -41,10 +41,58 @@ impl Model {
         done
     }
 
-    /// Evicts from host exactly what is missing for `pages` more.
-    pub(super) fn make_room(&mut self, pages: u32) {
+    /// Frees on host exactly what is missing for `pages` more: copies of what is on the device too, then, but for `coming` pages
+    /// that are waited for, what is on host alone. The copies above `kept` paths stay.
+    pub(super) fn make_room(&mut self, pages: u32, coming: u32, device_free: u64, kept: &[Span]) {
         let missing = (self.occupied() + pages).saturating_sub(self.capacity);
-        self.evict_host(missing);
+        let given_up = self.give_up_copies(missing, device_free, kept);
+        self.evict_host(missing.saturating_sub(given_up).saturating_sub(coming));
+    }
+
+    /// Frees at least `pages` of copies on host, or all that may go: the most recently used first, of those that no eviction could
+    /// take from the device; then of others, as long as enough stays that could go without loss.
+    fn give_up_copies(&mut self, pages: u32, device_free: u64, kept: &[Span]) -> u32 {
+        let mut surplus = self.surplus(device_free);
+        let mut freed = 0;
+        while freed < pages && self.gives_up_copies() {
+            let spare = |node: &&Node| self.may_be_given_up(node, kept) && !self.may_leave_device(node);
+            let safe = |node: &&Node| self.may_be_given_up(node, kept) && self.may_leave_device(node);
+            let youngest = |node: &&Node| node.access;
+            let spare = self.nodes.iter().filter(spare).max_by_key(youngest);
+            let Some(node) = spare.or_else(|| self.nodes.iter().filter(safe).max_by_key(youngest)) else { break };
+            let (sequence, before) = (node.sequence, self.safe());
+            self.set_on_host(sequence, false);
+            let lost = before - self.safe();
+            if lost > surplus {
+                self.set_on_host(sequence, true);
+                break;
+            }
+            surplus -= lost;
+            freed += self.pages(self.find(sequence).map_or(0, Node::length));
+            self.given_up += 1;
+        }
+        freed
+    }
+
+    fn set_on_host(&mut self, sequence: u64, on_host: bool) {
+        self.nodes.iter_mut().filter(|node| node.sequence == sequence).for_each(|node| node.on_host = on_host);
+    }
+
+    fn may_be_given_up(&self, node: &Node, kept: &[Span]) -> bool {
+        let above = |span: &Span| node.leads_to(&span.namespace, span.above());
+        let both = node.on_device && node.on_host;
+        both && !self.children(node).any(|child| child.on_host) && self.host_ref(node) == 0 && !kept.iter().any(above)
+    }
+
+    /// Whether host copies are given up.
+    pub(super) fn gives_up_copies(&self) -> bool {
+        matches!(self.settings.writing, Writing::Back { .. })
+    }
+
+    /// Tokens that could go without loss, above the low water and no more than are cached.
+    pub(super) fn surplus(&self, device_free: u64) -> u64 {
+        let Writing::Back { low_water } = self.settings.writing else { return 0 };
+        (device_free + self.safe()).saturating_sub(low_water).min(self.safe())
     }
 
     pub(super) fn may_leave_device(&self, node: &Node) -> bool {

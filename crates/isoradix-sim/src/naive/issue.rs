@@ -5,6 +5,7 @@ use isoradix_core::operation::{Kind, Subject};
 
 use super::answers::Issued;
 use super::model::Model;
+use super::node::Span;
 use super::operation::{Operation, Part};
 
 impl Model {
@@ -12,17 +13,17 @@ impl Model {
     /// device tokens, which write-back looks at. Before that, host has no more than its capacity, if eviction can see to it.
     pub(crate) fn close_step(&mut self, device_free: u64) {
         self.issued.clear();
-        self.make_room(0);
+        self.make_room(0, 0, device_free, &[]);
         let loads = std::mem::take(&mut self.loads);
         self.issue(Kind::LoadBack, loads);
         while let Some(part) = self.prefetches.first().cloned() {
             // It keeps its anchor until it is issued or forgotten.
-            self.issue_prefetch(part);
+            self.issue_prefetch(part, device_free);
             self.prefetches.remove(0);
         }
         self.issue_store();
         self.wish_back(device_free);
-        self.issue_backup();
+        self.issue_backup(device_free);
     }
 
     /// Issues the one load-back of the step so far, before its end.
@@ -39,10 +40,10 @@ impl Model {
     }
 
     /// A prefetch that does not fit is forgotten, and its anchor is free. Nothing is evicted for one that cannot fit. Its place in the window was kept.
-    fn issue_prefetch(&mut self, part: Part) {
+    fn issue_prefetch(&mut self, part: Part, device_free: u64) {
         let pages = self.part_pages(&part);
-        if u64::from(pages) <= self.obtainable_pages() {
-            self.make_room(pages);
+        if u64::from(pages) <= self.obtainable_pages(device_free) {
+            self.make_room(pages, 0, device_free, &[]);
         }
         if pages <= self.available() {
             self.issue(Kind::Prefetch, vec![part]);
@@ -67,22 +68,33 @@ impl Model {
         fit
     }
 
-    /// Free host pages, and those on host alone: some of them may be locked.
-    pub(super) fn obtainable_pages(&self) -> u64 {
-        u64::from(self.available()) + u64::from(self.pages(self.sizes().host_only))
+    /// Free host pages, those on host alone, and copies that may be given up: some of them may be locked.
+    pub(super) fn obtainable_pages(&self, device_free: u64) -> u64 {
+        let spare = self.tokens(|node| node.on_device && node.on_host) - self.safe();
+        let copies = if self.gives_up_copies() { spare + self.surplus(device_free) } else { 0 };
+        let copies = self.pages(copies) - self.pages_read();
+        u64::from(self.available() + self.pages(self.sizes().host_only) + copies)
+    }
+
+    /// Host pages that load-backs read, where copies are given up: those go once they are over.
+    fn pages_read(&self) -> u32 {
+        let reading = |operation: &&Operation| operation.kind == Kind::LoadBack && !operation.orphan;
+        let read = self.operations.iter().filter(reading).map(|operation| self.all_pages(&operation.parts)).sum();
+        if self.gives_up_copies() { read } else { 0 }
     }
 
     /// What cannot fit is left out and forgotten; nothing is evicted for it. With a full window, all wishes are kept.
-    fn issue_backup(&mut self) {
+    fn issue_backup(&mut self, device_free: u64) {
         if !self.has_room() {
             return;
         }
         let wished = self.take_wishes();
-        let parts = self.fitting(wished, self.obtainable_pages());
+        let parts = self.fitting(wished, self.obtainable_pages(device_free));
         if parts.is_empty() {
             return;
         }
-        self.make_room(self.all_pages(&parts));
+        let kept: Vec<Span> = parts.iter().map(|part| part.span.clone()).collect();
+        self.make_room(self.all_pages(&parts), self.pages_read(), device_free, &kept);
         let parts = self.fitting(parts, self.available().into());
         self.issue(Kind::Backup, parts);
     }

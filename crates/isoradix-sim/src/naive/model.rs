@@ -35,6 +35,8 @@ pub(crate) struct Model {
     pub(super) now: u64,
     pub(super) receipt: u64,
     pub(super) ticket: u64,
+    /// Host copies given up so far.
+    pub(super) given_up: u64,
 }
 
 impl Model {
@@ -61,6 +63,7 @@ impl Model {
             now: 0,
             receipt: 0,
             ticket: 0,
+            given_up: 0,
         }
     }
 
@@ -163,12 +166,22 @@ impl Model {
         holders(&self.pins, node)
     }
 
-    /// Host locks on the node and below: receipts, prefetches at their anchors, stores.
+    /// Host locks on the node and below: receipts, prefetches at their anchors, stores; where host copies are given up, also
+    /// load-backs, which read them, and backups, which are to hang below them.
     pub(super) fn host_ref(&self, node: &Node) -> usize {
         let prefetches = self.prefetches.iter().filter(|part| part.holds(Kind::Prefetch, node)).count();
         let host = self.operations.iter().filter(|operation| !operation.touches_device());
         let open: usize = host.map(|operation| operation.holds(node)).sum();
-        holders(&self.host_locks, node) + prefetches + open
+        holders(&self.host_locks, node) + prefetches + open + self.copies_kept(node)
+    }
+
+    fn copies_kept(&self, node: &Node) -> usize {
+        if !self.gives_up_copies() {
+            return 0;
+        }
+        let loads = self.loads.iter().filter(|part| part.holds(Kind::LoadBack, node)).count();
+        let device = self.operations.iter().filter(|operation| operation.touches_device());
+        loads + device.map(|operation| operation.keeps_copies(node)).sum::<usize>()
     }
 
     /// Locked or pinned.
@@ -204,6 +217,15 @@ impl Model {
             host_only: self.tokens(Node::is_host_only),
             clean: self.tokens(|node| node.on_device && node.on_host && !self.is_held(node)),
         }
+    }
+
+    /// Tokens that an eviction could take from the device without loss: on host too, not held, nor is anything below that
+    /// would have to go first and is dirty.
+    pub(super) fn safe(&self) -> u64 {
+        let dirty = |node: &Node| {
+            self.nodes.iter().any(|below| below.is_dirty() && node.leads_to(&below.namespace, &below.path))
+        };
+        self.tokens(|node| node.on_device && node.on_host && !self.is_held(node) && !dirty(node))
     }
 }
 

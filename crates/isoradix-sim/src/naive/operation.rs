@@ -61,6 +61,23 @@ impl Operation {
         !self.orphan && self.parts.iter().any(|part| part.span.covers(node))
     }
 
+    /// How often it keeps the node's host copy, where copies are given up: a load-back what it reads, a backup what is above it.
+    pub(super) fn keeps_copies(&self, node: &Node) -> usize {
+        if self.orphan {
+            return 0;
+        }
+        let inside = |part: &Part| {
+            let above = part.span.above();
+            self.parts.iter().any(|other| other.span.namespace == part.span.namespace && other.span.path == above)
+        };
+        let keeps = |part: &&Part| match self.kind {
+            Kind::LoadBack => part.holds(self.kind, node),
+            // What it brings to host itself is not there yet.
+            _ => !inside(part) && node.leads_to(&part.span.namespace, part.span.above()),
+        };
+        self.parts.iter().filter(keeps).count()
+    }
+
     /// How often it holds the node.
     pub(super) fn holds(&self, node: &Node) -> usize {
         if self.orphan { 0 } else { self.parts.iter().filter(|part| part.holds(self.kind, node)).count() }

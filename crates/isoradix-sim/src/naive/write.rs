@@ -21,9 +21,9 @@ impl Model {
         let Writing::Back { low_water } = self.settings.writing else { return };
         let backups = self.operations.iter().filter(|operation| operation.kind == Kind::Backup);
         let coming: usize = backups.flat_map(|operation| &operation.parts).map(|part| part.span.tokens).sum();
-        let safe = device_free + self.sizes().clean + coming as u64;
+        let safe = device_free + self.safe() + coming as u64;
         // No more than host could take, of all and of each.
-        let most = self.obtainable_pages() * u64::from(self.settings.page);
+        let most = self.obtainable_pages(device_free) * u64::from(self.settings.page);
         let missing = low_water.saturating_sub(safe).min(most);
         let mut found = 0;
         let may_be_wished = |node: &&Node| node.is_dirty() && self.may_leave_device(node);
@@ -40,6 +40,10 @@ impl Model {
             let length = along.iter().map(|above| above.length()).sum::<u64>();
             if length > most {
                 continue;
+            }
+            // For more than half of the low water nothing is evicted from host.
+            if found + length > most - self.sizes().host_only && safe + found >= low_water / 2 {
+                break;
             }
             found += length;
             counted.extend(along);

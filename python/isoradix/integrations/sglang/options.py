@@ -25,7 +25,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     window: _Positive = 64
     """Copies between the tiers that may be under way at a time."""
-    low_water: _Share = 0.5
+    low_water: _Share = 0.3
     """Under `--hicache-write-policy write_back`: the share of the device that is kept free or clean."""
     load_back_min: _Positive = 10
     """Tokens; a shorter hit in host memory is computed again."""

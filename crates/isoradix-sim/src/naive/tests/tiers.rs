@@ -172,6 +172,45 @@ fn write_back_passes_over_what_is_held_and_counts_what_is_coming() {
     assert!(model.issued().is_empty(), "16 are coming");
 }
 
+/// Host is full: of what sleeps there, and of what runs on the device. What is to be cleaned has this many tokens.
+fn full_host(tokens: usize) -> (Model, [u64; 3]) {
+    let mut model = Model::new(Settings { writing: Writing::Back { low_water: 20 }, capacity: 20, ..SETTINGS });
+    let (asleep, running) = (model.insert_whole(&key(8, 1)), model.insert_whole(&key(12, 2)));
+    model.close_step(0);
+    model.complete(&model.only_issued());
+    model.lock(running).unwrap();
+    assert_eq!(model.evict(8).demoted, 8);
+    let dirty = model.insert_whole(&key(tokens, 3));
+    (model, [asleep, running, dirty])
+}
+
+#[test]
+fn write_back_gives_up_copies_before_it_evicts_from_host() {
+    let (mut model, [asleep, running, dirty]) = full_host(10);
+    model.close_step(0);
+    assert_eq!(model.issued_ids(), [dirty]);
+    assert!(model.node(asleep).on_host && !model.node(running).on_host);
+    assert_eq!(model.occupied(), 18);
+}
+
+#[test]
+fn a_copy_that_is_locked_on_host_stays() {
+    let (mut model, [asleep, running, dirty]) = full_host(8);
+    model.host_lock(running).unwrap();
+    model.close_step(0);
+    assert_eq!(model.issued_ids(), [dirty]);
+    assert!(model.state().nodes.iter().all(|node| node.sequence != asleep) && model.node(running).on_host);
+}
+
+#[test]
+fn write_back_evicts_from_host_only_below_half_of_the_low_water() {
+    let (mut model, [asleep, _, dirty]) = full_host(16);
+    model.close_step(10);
+    assert!(model.issued().is_empty() && model.node(asleep).on_host, "12 fit, 16 do not");
+    model.close_step(9);
+    assert_eq!(model.issued_ids(), [dirty]);
+}
+
 #[test]
 fn a_namespace_goes_whole_or_not_at_all() {
     let mut model = Model::new(SETTINGS);

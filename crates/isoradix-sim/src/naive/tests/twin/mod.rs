@@ -171,9 +171,11 @@ impl Twins {
     fn close(&mut self, limbo: u64) {
         let (before, free) = (self.rank.cache().operations().issued(), self.pool.available());
         self.rank.close_step(&mut self.board, free).unwrap();
+        let given_up = self.model.given_up;
         self.model.close_step(free);
         self.log.push(format!("close {free}: {:?}", self.model.issued()));
         self.compare_issued(before);
+        self.count("copies", if self.model.given_up > given_up { "given up" } else { "kept" });
         let freed = self.carry_out();
         assert_eq!(freed, limbo, "slots that limbo gives back");
         self.count("limbo", if freed > 0 { "freed" } else { "nothing" });
@@ -275,6 +277,7 @@ fn the_real_cache_and_the_model_agree() {
         ("match", "on host"),
         ("evict", "demoted"),
         ("evict", "dropped dirty"),
+        ("copies", "given up"),
     ];
     for what in due {
         assert!(tally.get(&what).is_some_and(|times| *times > 1), "{what:?} is too rare: {tally:#?}");
