@@ -71,12 +71,17 @@ class FrameTree:
         return max((edge.in_flight for edge in self._edges), default=0)
 
     def make_room(self, delivered: Delivered | None = None) -> None:
-        """Waits until one more frame may be sent. `delivered` hears of each edge how many have arrived meanwhile."""
+        """Waits until one more frame may be sent. `delivered` hears of each edge how many have arrived meanwhile.
+
+        An edge is asked only when it is full by what is known: each question gives the GIL away.
+        """
         for number, edge in enumerate(self._edges):
+            if edge.in_flight < self._most:
+                continue
             count = edge.arrived()
             if edge.in_flight >= self._most:
                 count += self._wait_for_room(edge)
-            if delivered is not None and count:
+            if delivered is not None:
                 delivered(number, count)
 
     def _wait_for_room(self, edge: Edge) -> int:
