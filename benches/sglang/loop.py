@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from .requests import Request, Scheduler
 from .servers import Server
 
 CHUNK: Final = 8192
@@ -29,38 +30,11 @@ class Prompt:
 
 
 @dataclass(eq=False)
-class Request:
-    """What caches read and write of a request. Names are the server's."""
+class Served(Request):
+    """A request on its way: answers that it still lacks, and where its tokens of this round end."""
 
-    rid: str
-    origin_input_ids: "array[int]"
-    full_untruncated_fill_ids: "array[int]"
-    left: int
-    kv: Any
-    extra_key: str | None = None
-    cache_salt: str | None = None
-    priority: int = 0
-    last_node: Any = None
-    best_match_node: Any = None
-    lock: Any = None
-    prefix_len: int = 0
+    left: int = 0
     extend_end: int = 0
-    host_hit_length: int = 0
-    swa_host_hit_length: int = 0
-    mamba_host_hit_length: int = 0
-    session: Any = None
-    session_id: Any = None
-    kv_rotation_base: Any = None
-    is_over: bool = False
-
-    def finished(self) -> bool:
-        return self.is_over
-
-
-class Scheduler:
-    """What this package's cache reads of the scheduler."""
-
-    gracefully_exit = False
 
 
 class Loop:
@@ -91,9 +65,9 @@ class Loop:
         self._interface, self._key, self._row = base_prefix_cache, RadixKey, ReqKvInfo
         self._prompts, self._outside = prompts, outside
         self._scheduler = Scheduler()
-        self._waiting: deque[Request] = deque()
-        self._running: list[Request] = []
-        self._chunked: Request | None = None
+        self._waiting: deque[Served] = deque()
+        self._running: list[Served] = []
+        self._chunked: Served | None = None
         self._number = 0
 
     def step(self) -> bool:
@@ -125,7 +99,7 @@ class Loop:
         while len(self._waiting) < WAITING_MAX and (prompt := next(self._prompts, None)) is not None:
             self._number += 1
             tokens = prompt.tokens
-            self._waiting.append(Request(str(self._number), tokens, tokens[:], prompt.answer, self._row()))
+            self._waiting.append(Served(str(self._number), tokens, tokens[:], self._row(), left=prompt.answer))
 
     # prefill
 
@@ -153,7 +127,7 @@ class Loop:
             self._running.append(request)
         return True
 
-    def _admit(self, batch: list[Request], budget: int) -> None:
+    def _admit(self, batch: list[Served], budget: int) -> None:
         for request in self._waiting:
             self._match(request)
         if self.order == "lpm":
@@ -173,7 +147,7 @@ class Loop:
             batch.append(request)
             budget -= used
 
-    def _match(self, request: Request) -> None:
+    def _match(self, request: Served) -> None:
         limit = len(request.full_untruncated_fill_ids) - 1
         key = self._key(request.full_untruncated_fill_ids, request.extra_key, limit=limit)
         params = self._interface.MatchPrefixParams(key=key, req=request)
@@ -182,7 +156,7 @@ class Loop:
         request.last_node, request.best_match_node = found.last_device_node, found.best_match_node
         request.kv.cache_protected_len = request.prefix_len
 
-    def _admitted(self, request: Request, budget: int, batch: list[Request]) -> int:
+    def _admitted(self, request: Served, budget: int, batch: list[Served]) -> int:
         """Tokens of the request that this round computes; 0 if it does not fit."""
         cache = self.cache
         for _ in range(3):  # so often an admission asks for the budget
@@ -203,7 +177,7 @@ class Loop:
         request.lock = self._timed("lock", cache.lock, request.last_node)
         return used
 
-    def _load_back(self, request: Request) -> None:
+    def _load_back(self, request: Served) -> None:
         params = self._interface.InitLoadBackParams(
             best_match_node=request.best_match_node, host_hit_length=request.host_hit_length, req=request
         )
@@ -211,13 +185,13 @@ class Loop:
         request.prefix_len += loaded
         request.kv.cache_protected_len = request.prefix_len
 
-    def _plan(self, request: Request, budget: int) -> int:
+    def _plan(self, request: Served, budget: int) -> int:
         left = len(request.full_untruncated_fill_ids) - request.prefix_len
         used = left if left <= budget else budget // self.page * self.page
         request.extend_end = request.prefix_len + used
         return used
 
-    def _extend(self, batch: list[Request]) -> None:
+    def _extend(self, batch: list[Served]) -> None:
         for request in batch:
             if request.kv.req_pool_idx is not None:
                 continue
@@ -246,7 +220,7 @@ class Loop:
             self._running.remove(request)
             self._release(request)
 
-    def _release(self, request: Request) -> None:
+    def _release(self, request: Served) -> None:
         request.is_over = True
         kv, end = request.kv, len(request.full_untruncated_fill_ids)
         self._timed("checkpoint", self.cache.checkpoint, request, up_to=end)
@@ -255,7 +229,7 @@ class Loop:
         self.server.rows.free_slots.append(kv.req_pool_idx)
         self.served += 1
 
-    def _token(self, request: Request) -> int:
+    def _token(self, request: Served) -> int:
         """An answer that no other request has."""
         return (hash((request.rid, request.left)) & 0x3FFFFFFF) | 0x40000000
 
@@ -266,7 +240,7 @@ class Loop:
         if missing > 0:
             self._timed("evict", self.cache.evict_for_alloc, self._interface.EvictParams(num_tokens=missing))
 
-    def _give(self, request: Request, start: int, end: int) -> None:
+    def _give(self, request: Served, start: int, end: int) -> None:
         page, row = self.page, self.table[request.kv.req_pool_idx]
         first = -(-start // page) * page
         if start < first:

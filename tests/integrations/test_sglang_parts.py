@@ -31,9 +31,10 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("environment", "named"),
         [
-            ({"ISORADIX_WINDOW": "0"}, "window"),
-            ({"ISORADIX_WINDOW": "many"}, "window"),
-            ({"ISORADIX_LOW_WATER": "1.5"}, "low_water"),
+            ({"ISORADIX_WINDOW": "0"}, "ISORADIX_WINDOW is '0'.*1"),
+            ({"ISORADIX_WINDOW": "many"}, "ISORADIX_WINDOW is 'many'"),
+            ({"ISORADIX_LOW_WATER": "1.5"}, r"ISORADIX_LOW_WATER is '1\.5'.*1\.0"),
+            ({"ISORADIX_LOW_WATER": "nan"}, "ISORADIX_LOW_WATER is 'nan'"),
             ({"ISORADIX_CONFIG": "/nowhere/isoradix.toml"}, "/nowhere/isoradix.toml"),
         ],
     )
@@ -42,12 +43,21 @@ class TestOptions:
             options.load(environment)
         assert "hint:" in str(raised.value)
 
-    @pytest.mark.parametrize("text", ["winow = 3", "window = "])
-    def test_a_file_with_a_mistake_is_refused(self, tmp_path: Path, text: str) -> None:
+    @pytest.mark.parametrize("text", [b"winow = 3", b"window = ", b"window = 'x'", b"window = 0", b"\xff\xfe"])
+    def test_a_file_with_a_mistake_is_refused(self, tmp_path: Path, text: bytes) -> None:
         file = tmp_path / "isoradix.toml"
-        file.write_text(text)
-        with pytest.raises(InvalidInputError, match=r"isoradix\.toml"):
+        file.write_bytes(text)
+        with pytest.raises(InvalidInputError, match=r"isoradix\.toml") as raised:
             options.load({"ISORADIX_CONFIG": str(file)})
+        assert "hint:" in str(raised.value)
+
+    def test_an_empty_variable_is_not_set(self) -> None:
+        empty = {"ISORADIX_CONFIG": "", "ISORADIX_WINDOW": "", "ISORADIX_WAIT_BOARD": ""}
+        assert options.load(empty) == options.Options()
+
+    def test_a_variable_that_is_no_option_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        assert options.load({"ISORADIX_WINDOWS": "3", "ISORADIX_WINDOW": "16", "OTHER": ""}).window == 16
+        assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["ISORADIX_WINDOWS"]
 
 
 class TestVersions:

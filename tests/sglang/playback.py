@@ -12,9 +12,10 @@ from functools import singledispatchmethod
 from typing import Any, Final
 
 import torch
+from benches.sglang.requests import Request, Scheduler
 from benches.sglang.servers import Server, make
 
-from . import recording as r
+from . import recorded as r
 
 SETTLING_S: Final = 10
 
@@ -33,39 +34,6 @@ class Seen:
     order: list[int] = field(default_factory=list)
     sizes: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Free, evictable, held, and all that is cached."""
-
-
-@dataclass(eq=False)
-class Request:
-    """What caches read and write of a request. Names are the server's."""
-
-    rid: str
-    extra_key: str | None
-    cache_salt: str | None
-    priority: int
-    origin_input_ids: Any
-    full_untruncated_fill_ids: Any
-    kv: Any
-    last_node: Any = None
-    best_match_node: Any = None
-    lock: Any = None
-    prefix_len: int = 0
-    host_hit_length: int = 0
-    swa_host_hit_length: int = 0
-    mamba_host_hit_length: int = 0
-    session: Any = None
-    session_id: Any = None
-    kv_rotation_base: Any = None
-    is_over: bool = False
-
-    def finished(self) -> bool:
-        return self.is_over
-
-
-class Scheduler:
-    """What this package's cache reads of the scheduler."""
-
-    gracefully_exit = False
 
 
 def server_for(name: str, setting: r.Setting) -> Server:
@@ -143,12 +111,12 @@ class Playback:
     def _(self, event: r.Asked, seen: Seen) -> None:
         self._requests[event.rid] = Request(
             event.rid,
-            event.extra_key,
-            event.cache_salt,
-            event.priority,
             array("q", event.prompt),
             array("q", event.prompt),
             _row_of_none(),
+            event.extra_key,
+            event.cache_salt,
+            event.priority,
         )
 
     @_do.register

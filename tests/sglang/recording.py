@@ -1,24 +1,22 @@
-"""Recordings of what a real scheduler asks of its cache: who makes them, and how they read.
+"""Makes recordings of what a real scheduler asks of its cache.
 
     python -m tests.sglang.recording FOLDER [NAME ...]      # of SCENARIOS; all, if none is named
 
 runs engines of one rank on the server's own cache and writes each call of its cache's public interface, as the
-scheduler made it, and what came of it: a line of JSON each, in order. What the cache calls within itself is left out.
-
-Tokens and slots are the recorded server's. A request's tokens are told once and grow; later events of it bring what
-was added since, in `more`.
+scheduler made it, and what came of it, in the form of `recorded`. What the cache calls within itself is left out.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from . import recorded as r
 from .engine import import_engine, run
 from .scenario import Outcome, Scenario
 
@@ -34,174 +32,6 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "l2-selective": Scenario(l2=True, write_policy="write_through_selective"),
     "l2-back": Scenario(l2=True, write_policy="write_back"),
 }
-
-
-class Event(msgspec.Struct, array_like=True, kw_only=True):
-    """One call."""
-
-
-class Setting(Event, tag="setting"):
-    """The first line: what memory there was."""
-
-    slots: int
-    page_size: int
-    row_length: int
-    host_ratio: float
-    write_policy: str
-    policy: str
-
-
-class Asked(Event, tag="asked"):
-    """A request is seen for the first time."""
-
-    rid: str
-    extra_key: str | None
-    cache_salt: str | None
-    priority: int
-    prompt: list[int]
-
-
-class Step(Event, tag="step"):
-    """A round of the scheduler begins. Sizes are in tokens: free, evictable, held."""
-
-    free: int
-    evictable: int
-    held: int
-
-
-class Match(Event, tag="match"):
-    """The longest prefix of a request's first `length` tokens is looked for; found are `device`, and `host` more."""
-
-    rid: str
-    length: int
-    more: list[int]
-    device: int
-    host: int
-
-
-class Lock(Event, tag="lock"):
-    """A node of a request is held: that which its match found on the device, or the deepest (`promised`)."""
-
-    number: int
-    rid: str
-    promised: bool
-    host: bool
-
-
-class Unlock(Event, tag="unlock"):
-    """That lock ends."""
-
-    number: int
-
-
-class Evict(Event, tag="evict"):
-    """So many tokens are to be free."""
-
-    wanted: int
-    evicted: int
-
-
-class LoadBack(Event, tag="load_back"):
-    """What host promised a request comes back."""
-
-    rid: str
-    promised: int
-    loaded: int
-
-
-class Extend(Event, tag="extend"):
-    """A request gets slots for its tokens from `start` on."""
-
-    rid: str
-    start: int
-    slots: list[int]
-
-
-class Decode(Event, tag="decode"):
-    """Each of the running requests gets one more slot."""
-
-    rids: list[str]
-    slots: list[int]
-
-
-class Checkpoint(Event, tag="checkpoint"):
-    """What a request has computed becomes the cache's. Its lock moves, to a new number."""
-
-    rid: str
-    up_to: int
-    more: list[int]
-    finished: bool
-    number: int | None
-
-
-class Free(Event, tag="free"):
-    """Slots of a request's row go back, in ranges; its first `protected` were the cache's."""
-
-    rid: str
-    ranges: list[tuple[int, int]]
-    protected: int
-
-
-class Release(Event, tag="release"):
-    """A request's row ends."""
-
-    rid: str
-
-
-class Order(Event, tag="order"):
-    """The waiting requests are put in an order."""
-
-    rids: list[str]
-    order: list[int]
-
-
-class Poll(Event, tag="poll"):
-    """Host copies are asked for."""
-
-
-class Submit(Event, tag="submit"):
-    """Backups begin."""
-
-
-class Launch(Event, tag="launch"):
-    """A batch begins; `waits` if for load-backs."""
-
-    waits: bool
-
-
-class Reset(Event, tag="reset"):
-    """The cache is emptied, and all memory with it."""
-
-
-Known = (
-    Setting
-    | Asked
-    | Step
-    | Match
-    | Lock
-    | Unlock
-    | Evict
-    | LoadBack
-    | Extend
-    | Decode
-    | Checkpoint
-    | Free
-    | Release
-    | Order
-    | Poll
-    | Submit
-    | Launch
-    | Reset
-)
-_DECODER: Final = msgspec.json.Decoder(Known)
-_ENCODER: Final = msgspec.json.Encoder()
-
-
-def read(path: Path) -> Iterator[Event]:
-    """The events of a recording, the setting first."""
-    with path.open("rb") as lines:
-        for line in lines:
-            yield _DECODER.decode(line)
 
 
 def record(scenario: Scenario, path: Path) -> Outcome:
@@ -230,9 +60,10 @@ class Recorder:
         self._told: dict[str, int] = {}
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._last = 0
+        self._host = 0
         allocator, memory = cache.token_to_kv_pool_allocator, _memory()
         self.write(
-            Setting(
+            r.Setting(
                 slots=allocator.size,
                 page_size=cache.page_size,
                 row_length=cache.req_to_token_pool.req_to_token.shape[1],
@@ -242,8 +73,8 @@ class Recorder:
             )
         )
 
-    def write(self, event: Event) -> None:
-        self._file.write(_ENCODER.encode(event) + b"\n")
+    def write(self, event: r.Event) -> None:
+        self._file.write(r.line(event))
         self._file.flush()  # the scheduler is killed in the end
 
     def tell(self, request: Any, tokens: Any, length: int) -> list[int]:
@@ -252,7 +83,7 @@ class Recorder:
         if rid not in self._told:
             prompt = list(request.origin_input_ids)
             self.write(
-                Asked(
+                r.Asked(
                     rid=rid,
                     extra_key=request.extra_key,
                     cache_salt=request.cache_salt,
@@ -291,7 +122,7 @@ class Recorder:
             raise RuntimeError("a match without a request: the recording does not know whose")
         more = self.tell(request, params.key.token_ids, length)
         self.write(
-            Match(
+            r.Match(
                 rid=request.rid,
                 length=length,
                 more=more,
@@ -315,65 +146,65 @@ class Recorder:
         assert number is not None
         if host:
             self._host = number
-        self.write(Lock(number=number, rid=request.rid, promised=host or node != request.last_node, host=host))
+        self.write(r.Lock(number=number, rid=request.rid, promised=host or node != request.last_node, host=host))
 
     def unlock(self, _: Any, lock: Any) -> None:
         if (number := self.ended(lock)) is not None:
-            self.write(Unlock(number=number))
+            self.write(r.Unlock(number=number))
 
     def dec_host_lock_ref(self, _: Any, *__: Any) -> None:
-        self.write(Unlock(number=self._host))
+        self.write(r.Unlock(number=self._host))
 
     def evict(self, result: Any, params: Any, wanted: int) -> None:
-        self.write(Evict(wanted=wanted, evicted=result.num_tokens_evicted))
+        self.write(r.Evict(wanted=wanted, evicted=result.num_tokens_evicted))
 
     def init_load_back(self, result: Any, params: Any) -> None:
-        self.write(LoadBack(rid=params.req.rid, promised=params.host_hit_length, loaded=result[0]))
+        self.write(r.LoadBack(rid=params.req.rid, promised=params.host_hit_length, loaded=result[0]))
 
     def checkpoint(self, _: Any, request: Any, *, up_to: int, **__: Any) -> None:
         more = self.tell(request, request.full_untruncated_fill_ids, up_to)
         number = self._numbers[id(request.lock)][0] if id(request.lock) in self._numbers else self.number(request.lock)
-        self.write(Checkpoint(rid=request.rid, up_to=up_to, more=more, finished=request.finished(), number=number))
+        self.write(r.Checkpoint(rid=request.rid, up_to=up_to, more=more, finished=request.finished(), number=number))
 
     def free_kv_row(self, _: Any, kv: Any, ranges: Any) -> None:
         ranges = [(int(low), int(high)) for low, high in ranges]
-        self.write(Free(rid=self.owner(kv), ranges=ranges, protected=kv.cache_protected_len))
+        self.write(r.Free(rid=self.owner(kv), ranges=ranges, protected=kv.cache_protected_len))
 
     def on_release(self, _: Any, request: Any, **__: Any) -> None:
-        self.write(Release(rid=request.rid))
+        self.write(r.Release(rid=request.rid))
 
     def dfs_weight_order(self, result: Any, nodes: Any) -> None:
         rids = [next(rid for rid, one in reversed(self._requests.items()) if one.last_node == node) for node in nodes]
-        self.write(Order(rids=rids, order=list(result)))
+        self.write(r.Order(rids=rids, order=list(result)))
 
     def check_hicache_events(self, _: Any) -> None:
-        self.write(Poll())
+        self.write(r.Poll())
 
     def flush_pending_backups(self, _: Any) -> None:
-        self.write(Submit())
+        self.write(r.Submit())
 
     def ready_to_load_host_cache(self, result: Any) -> None:
-        self.write(Launch(waits=result >= 0))
+        self.write(r.Launch(waits=result >= 0))
 
     def reset(self, _: Any) -> None:
-        self.write(Reset())
+        self.write(r.Reset())
 
     # the scheduler around them
 
     def step(self, _: Any) -> None:
         free, cache = self.cache.token_to_kv_pool_allocator.available_size(), self.cache
-        self.write(Step(free=free, evictable=cache.full_evictable_size(), held=cache.full_protected_size()))
+        self.write(r.Step(free=free, evictable=cache.full_evictable_size(), held=cache.full_protected_size()))
 
     def extend(self, batch: Any) -> None:
         for request in batch.reqs:
             row = batch.req_to_token_pool.req_to_token[request.kv.req_pool_idx]
             start = request.prefix_len
-            self.write(Extend(rid=request.rid, start=start, slots=row[start : request.extend_end].tolist()))
+            self.write(r.Extend(rid=request.rid, start=start, slots=row[start : request.extend_end].tolist()))
 
     def decode(self, batch: Any) -> None:
         rows = batch.req_to_token_pool.req_to_token
         ends = [(request.kv.req_pool_idx, request.kv.kv_allocated_len - 1) for request in batch.reqs]
-        self.write(Decode(rids=[one.rid for one in batch.reqs], slots=[int(rows[row, end]) for row, end in ends]))
+        self.write(r.Decode(rids=[one.rid for one in batch.reqs], slots=[int(rows[row, end]) for row, end in ends]))
 
 
 _NOTED: Final = (

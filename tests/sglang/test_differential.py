@@ -16,13 +16,13 @@ import msgspec
 import pytest
 from benches.sglang import servers
 
-from . import recording as r
+from . import recorded as r
 from .engines import ROOT
 
 pytestmark = pytest.mark.sglang
 
 DEVICE: Final = ("l1", "l1-tokens", "l1-crowded", "l1-lfu", "l1-slru")
-ALWAYS: Final = ("l1", "l1-tokens", "l1-slru", "l2-through", "l2-back")  # the others when asked for
+ALWAYS: Final = ("l1", "l1-tokens", "l2-through")  # the others when asked for
 BOTH: Final = ("l2-through", "l2-selective", "l2-back")
 
 EXPLAINED: Final = {
@@ -84,7 +84,7 @@ def played(recorded: Callable[[str], list[r.Event]]) -> Callable[[str, str], Any
 
 
 @pytest.mark.parametrize("name", some(DEVICE))
-@pytest.mark.parametrize("core", ["rust", "python"])
+@pytest.mark.parametrize("core", ["rust", pytest.param("python", marks=pytest.mark.slow)])
 def test_device_tier_decides_as_the_servers(played: Any, name: str, core: str) -> None:
     (ours, mine), (theirs, other) = played(name, "isoradix"), played(name, core)
     assert sum(len(seen.freed) for seen in theirs) > 1000, "this recording evicts nothing"

@@ -35,7 +35,7 @@ def run(engines: Engines, backend: str, faulty: Scenario) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("ranks", [*(pytest.param(two, marks=pytest.mark.slow) for two in ("tp2", "pp2")), "tp2xpp2"])
 def test_all_faults_of_one_rank_at_once(engines: Engines, backend: str, ranks: str) -> None:
     outcome = run(engines, backend, scenario(ranks, *FAULTS))
     assert set(outcome.injected) == set(FAULTS), "each took place"

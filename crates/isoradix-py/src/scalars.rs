@@ -80,9 +80,9 @@ pub(crate) const WINDOW: Scalar = Scalar {
 pub(crate) const OPERATION: Scalar = any("operation", "pass the operation of a Query, Start or Cancel");
 /// Tokens found or arrived.
 pub(crate) const TOKENS: Scalar = any("tokens", "pass a number of tokens, 0 or more");
-/// A moment on a rank's own clock.
+/// Pairs of buffers that a copy has got through.
 pub(crate) const PAIRS: Scalar = any("pairs", "pass how many pairs of buffers to wait for");
-
+/// A moment on a rank's own clock.
 pub(crate) const NOW_MS: Scalar = any("now_ms", "pass time.monotonic_ns() // 1_000_000");
 /// The incarnation of a group.
 pub(crate) const EPOCH: Scalar = any("epoch", "pass the number of the group's incarnation, equal on all ranks");

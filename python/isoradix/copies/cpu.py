@@ -15,8 +15,8 @@ class ThreadCopy(OpenCopy):
     """A copy that a thread makes, and others wait for.
 
     Args:
-        parts: how many buffers a layer has.
-        all others: of `OpenCopy`.
+        operation, kind, layers: of `OpenCopy`.
+        parts: buffers of a layer.
     """
 
     def __init__(self, operation: int, kind: str, layers: int, parts: int) -> None:
@@ -39,7 +39,7 @@ class CpuCopyEngine:
     """A thread for backups and one for load-backs: see `CopyEngine`.
 
     A thread needs the GIL twice a copy, for microseconds, and so does who waits for a layer. A cancelled copy stops
-    before its next layer, or part of one. An engine that is not closed is closed when it is collected, or when the
+    before its next buffer. An engine that is not closed is closed when it is collected, or when the
     interpreter ends.
 
     Args:

@@ -6,6 +6,7 @@ The server finds `register` by its entry point, in every process. Nothing of SGL
 module                what it is
 ====================  ==================================================================================
 `plugin`              what the server calls: registration, and the factory of the cache
+`assembly`            one rank put together: options, plane, pools, engine, driver, cache
 `versions`            the versions of SGLang whose interface this is
 `options`             what can be told beside the server's own flags
 `limits`              combinations that are refused at start, with their reasons

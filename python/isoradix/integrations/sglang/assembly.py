@@ -70,14 +70,14 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
 
 
 def make_engine(device: DevicePool, host: HostPool) -> CopyEngine:
-    """The copy engine of a rank."""
+    """The copy engine of a rank: by a name of its own, so that tests can put faults around it."""
     return engine_for(device, host)
 
 
 def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any]:
     """Of the driver and the cache, of either kind."""
     return {
-        "policy": policy_name(params.eviction_policy, memory.radix_eviction_policy_config or {}),
+        "policy": _policy(params.eviction_policy, memory.radix_eviction_policy_config or {}),
         "bigram": params.is_eagle,
         "window": chosen.window,
         "pacing": (chosen.vote_ms, chosen.idle_vote_ms, PAUSED_VOTE_MS),
@@ -86,7 +86,7 @@ def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any
     }
 
 
-def policy_name(policy: str, config: dict[str, Any]) -> str:
+def _policy(policy: str, config: dict[str, Any]) -> str:
     """An eviction policy as this package writes it: `slru:2`."""
     if policy == "slru" and "protected_threshold" in config:
         return f"slru:{config['protected_threshold']}"

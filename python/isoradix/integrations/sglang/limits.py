@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from isoradix import InvalidInputError
 from isoradix.kv import Layout
+from isoradix.kv.host import PAGE_SIZE_MAX
 
-PAGE_SIZE_MAX: Final = 1024
 POLICIES: Final = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 ALLOCATORS: Final = ("TokenToKVPoolAllocator", "PagedTokenToKVPoolAllocator")
 POOLS: Final = ("MHATokenToKVPool", "MLATokenToKVPool")

@@ -1,5 +1,6 @@
 """What the integration can be told beside the server's own flags: a file, and the environment above it."""
 
+import logging
 import os
 import tomllib
 from collections.abc import Mapping
@@ -13,12 +14,14 @@ from isoradix import InvalidInputError
 PREFIX: Final = "ISORADIX_"
 FILE: Final = "ISORADIX_CONFIG"
 
+logger: Final = logging.getLogger("isoradix")
+
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Equal on all ranks, or the start is refused.
+    """Those up to `idle_vote_ms` are equal on all ranks, or the start is refused.
 
     `ISORADIX_CONFIG` names a TOML file; `ISORADIX_<FIELD>` goes before it.
     """
@@ -40,28 +43,42 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     wait_board: str | None = None
     """Folder where `isoradix waits` looks; by default that of the user's temporary files."""
     journal_records: Annotated[int, msgspec.Meta(ge=0)] = 4096
-    """Decisions kept in memory, for a report of what parted."""
+    """Decisions kept in memory."""
 
 
 def load(environment: Mapping[str, str] = os.environ) -> Options:
-    """Reads the options.
+    """Reads the options. A variable that is empty is one that is not set.
+
+    A name that is unknown is refused in the file; in the environment, where others may set names alike, it is logged.
 
     Raises:
-        InvalidInputError: a name is unknown, a value is not accepted, or the file cannot be read.
+        InvalidInputError: a name in the file is unknown, a value is not accepted, or the file cannot be read.
     """
     given: dict[str, Any] = {}
     path = environment.get(FILE)
     if path:
         try:
-            given |= tomllib.loads(Path(path).read_text())
-        except (OSError, tomllib.TOMLDecodeError) as error:
+            given |= tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:  # the latter: no TOML, or no text
             raise InvalidInputError(f"{FILE} is {path!r}: {error}\nhint: name a TOML file that can be read") from error
-    names = {field.name for field in msgspec.structs.fields(Options)}
-    for name in sorted(names):
-        if (value := environment.get(PREFIX + name.upper())) is not None:
-            given[name] = value
+    variables = {PREFIX + field.name.upper(): field.name for field in msgspec.structs.fields(Options)}
+    set_here = {variable: name for variable, name in variables.items() if environment.get(variable)}
+    for variable, name in set_here.items():
+        given[name] = environment[variable]
+    if strange := sorted(name for name in environment if name.startswith(PREFIX) and name not in {*variables, FILE}):
+        logger.warning("%s: no option, not read\nhint: there are %s", ", ".join(strange), ", ".join(sorted(variables)))
     try:
         return msgspec.convert(given, Options, strict=False)
     except msgspec.ValidationError as error:
-        where = "ISORADIX_<OPTION>" + (f" or {path}" if path else "")
-        raise InvalidInputError(f"{where}: {error}\nhint: the options are {', '.join(sorted(names))}") from error
+        raise InvalidInputError(_refusal(error, given, set_here, path)) from error
+
+
+def _refusal(error: msgspec.ValidationError, given: Mapping[str, Any], set_here: Mapping[str, str], path: Any) -> str:
+    """Names the option as it was written, and its value; `error` has the limit, and the field behind a `$.`."""
+    what, _, field = str(error).partition(" - at `$.")
+    field = field.rstrip("`")
+    if field not in given:
+        return f"{FILE} is {path!r}: {what}\nhint: the options are {', '.join(Options.__struct_fields__)}"
+    variable = PREFIX + field.upper()
+    name = variable if variable in set_here else f"{field} in {path}"
+    return f"{name} is {given[field]!r}: {what[:1].lower()}{what[1:]}\nhint: leave it out for the default"

@@ -202,7 +202,7 @@ class TieredIsoradixCache(IsoradixCache):
         self.tree.unlock_host(HostLockReceipt(params.receipt))
 
     def evict_host(self, num_tokens: int) -> int:
-        """Drops from host; the tokens."""
+        """Drops so many tokens from host, whole pages, of what is on host alone; gives how many it were."""
         pages = self.tree.evict_host(-(-num_tokens // self.page_size))
         return pages * self.page_size
 
