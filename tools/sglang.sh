@@ -6,7 +6,8 @@
 #   tools/sglang.sh side-by-side    both caches under the same faults (see tests/sglang/side_by_side.py)
 #   tools/sglang.sh engine ARG...   one engine, or many (ARG: see tests/sglang/engine.py)
 #
-# SGLANG=0.5.22 takes that release instead. The wheel must be there already; `make test-sglang` sees to it.
+# SGLANG=0.5.22 takes that release instead; SGLANG_VENV names another folder for the environment. The wheel must be there
+# already; `make test-sglang` sees to it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
