@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from .engines import Engines
+from .outcomes import sound, uncached
 from .scenario import Outcome, Scenario
-from .test_tokens import sound, uncached
 
 pytestmark = pytest.mark.sglang
 

@@ -9,7 +9,8 @@ from _pytest.mark import ParameterSet
 
 from . import matrix
 from .engines import Engines
-from .scenario import Outcome, Scenario, waves
+from .outcomes import sound, uncached
+from .scenario import Scenario, waves
 
 pytestmark = pytest.mark.sglang
 
@@ -29,22 +30,9 @@ def cases(short: Sequence[matrix.Row]) -> list[ParameterSet]:
     return [*(pytest.param(row, id=matrix.name(row)) for row in short), *slow]
 
 
-def sound(outcome: Outcome) -> Outcome:
-    """The outcome, of which all that a single run can show is right."""
-    assert outcome.status == "ok", "\n".join([f"status {outcome.status}", *outcome.errors])
-    assert outcome.flush, "the engine did not get idle, or has leaked"
-    return outcome
-
-
 # Under write-back the server copies while its scheduler waits, and host holds nothing that is on the device. isoradix
 # cleans ahead of need, which takes some room twice, and keeps host closed upwards: 0.93 to 0.97 of the server's hits.
 EXCLUSIVE: Final = {"write_through": 1.0, "write_back": 0.9}
-
-
-def uncached(scenario: Scenario) -> Scenario:
-    """The same engine without a prefix cache, which has no L2 either."""
-    usual = Scenario()
-    return replace(scenario, backend="none", l2=False, write_policy=usual.write_policy, layout=usual.layout)
 
 
 @pytest.mark.parametrize("row", cases(SHORT))

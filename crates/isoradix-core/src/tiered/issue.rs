@@ -125,7 +125,7 @@ impl TieredCache {
     fn obtainable_pages(&self, device_free: u64) -> u64 {
         let page = u64::from(self.cache.page_size());
         let sizes = self.sizes();
-        let copies = if self.gives_up_copies() {
+        let copies = if self.may_give_up_copies() {
             let spare = sizes.host_total - sizes.host_only - self.cache.safe_units();
             ((spare + self.surplus(device_free)) / page).saturating_sub(self.pages_read())
         } else {
@@ -135,7 +135,7 @@ impl TieredCache {
     }
 
     /// Whether host copies of what is on the device may go. Under write-through they stay: what is there once is not written again.
-    pub(super) fn gives_up_copies(&self) -> bool {
+    pub(super) fn may_give_up_copies(&self) -> bool {
         matches!(self.tiers.writing, Writing::Back { .. })
     }
 
@@ -148,12 +148,12 @@ impl TieredCache {
 
     /// Host pages that load-backs are reading: copies of what is on the device, to be given up once they are over.
     fn pages_read(&self) -> u64 {
-        if self.gives_up_copies() { self.jobs.values().map(Job::pages_read).sum() } else { 0 }
+        if self.may_give_up_copies() { self.jobs.values().map(Job::pages_read).sum() } else { 0 }
     }
 
     /// Gives up host copies until so many pages are freed, if that can be; gives how many were.
     fn give_up_copies(&mut self, pages: u32, device_free: u64) -> u32 {
-        if !self.gives_up_copies() {
+        if !self.may_give_up_copies() {
             return 0;
         }
         let mut freed = Vec::new();
@@ -238,7 +238,7 @@ impl TieredCache {
 
     /// Where host copies are given up, those stay that the segments are to hang below.
     fn keep_above(&mut self, segments: &[Segment]) -> Result<Vec<Option<HostLockReceipt>>, StepError> {
-        let keeps = self.gives_up_copies();
+        let keeps = self.may_give_up_copies();
         let mut above = Vec::with_capacity(segments.len());
         for segment in segments {
             let parent = self.cache.parent(segment.end);

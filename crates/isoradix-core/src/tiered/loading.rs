@@ -66,7 +66,7 @@ impl TieredCache {
         }
         let end = self.cache.host_locked(receipt)?;
         let lock = self.cache.load_back(end, slots)?;
-        let host = if self.gives_up_copies() { Some(self.cache.host_lock(end)?) } else { None };
+        let host = if self.may_give_up_copies() { Some(self.cache.host_lock(end)?) } else { None };
         self.cache.unlock_host(receipt)?;
         let segment = Segment { end, pages: self.cache.pages_of(need) };
         self.wishes.loads.push(Held { segment, lock, host });

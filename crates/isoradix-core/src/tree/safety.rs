@@ -13,11 +13,11 @@ struct Below {
     /// Children on host.
     host_children: u32,
     /// Children on the device that are not safe.
-    unsafe_children: u32,
+    children_at_risk: u32,
     on_host: bool,
     safe: bool,
     /// On the device and not safe.
-    is_unsafe: bool,
+    is_at_risk: bool,
 }
 
 /// One entry for each node.
@@ -46,10 +46,10 @@ impl Safety {
         let step = |count: &mut u32, was: bool, is: bool| *count = *count + u32::from(is) - u32::from(was);
         let above = self.at_mut(parent);
         step(&mut above.host_children, old.on_host, new.on_host);
-        step(&mut above.unsafe_children, old.is_unsafe, new.is_unsafe);
+        step(&mut above.children_at_risk, old.is_at_risk, new.is_at_risk);
         self.safe_pages += if new.safe { u64::from(pages) } else { 0 };
         self.safe_pages -= if old.safe { u64::from(pages) } else { 0 };
-        old.is_unsafe != new.is_unsafe
+        old.is_at_risk != new.is_at_risk
     }
 }
 
@@ -82,8 +82,8 @@ impl Tree {
         while !self.nodes[at].is_root() {
             let (node, old) = (&self.nodes[at], safety.at(at));
             let (on_device, on_host) = (node.residency.on_device(), node.residency.on_host());
-            let safe = on_device && on_host && !node.is_held() && old.unsafe_children == 0;
-            let new = Below { on_host, safe, is_unsafe: on_device && !safe, ..old };
+            let safe = on_device && on_host && !node.is_held() && old.children_at_risk == 0;
+            let new = Below { on_host, safe, is_at_risk: on_device && !safe, ..old };
             if !safety.set(at, node.parent, node.pages, new) {
                 break;
             }
@@ -113,8 +113,8 @@ impl Tree {
     pub(super) fn split_safety(&mut self, head: NodeId, tail: NodeId) {
         let Some(safety) = &mut self.safety else { return };
         let whole = safety.at(tail);
-        let (host_children, unsafe_children) = (u32::from(whole.on_host), u32::from(whole.is_unsafe));
-        *safety.at_mut(head) = Below { host_children, unsafe_children, ..whole };
+        let (host_children, children_at_risk) = (u32::from(whole.on_host), u32::from(whole.is_at_risk));
+        *safety.at_mut(head) = Below { host_children, children_at_risk, ..whole };
     }
 
     /// Compares with what a walk over all nodes finds; names the first that is wrong.
@@ -129,15 +129,15 @@ impl Tree {
             let mut below = found.get(id as usize).copied().unwrap_or_default();
             let on_device = node.residency.on_device();
             below.on_host = node.residency.on_host();
-            below.safe = on_device && below.on_host && !node.is_held() && below.unsafe_children == 0;
-            below.is_unsafe = on_device && !below.safe;
+            below.safe = on_device && below.on_host && !node.is_held() && below.children_at_risk == 0;
+            below.is_at_risk = on_device && !below.safe;
             if below != safety.at(id) {
                 return Err((format!("{:?} is kept of a node, found {below:?}", safety.at(id)), id));
             }
             safe_pages += if below.safe { u64::from(node.pages) } else { 0 };
             let above = &mut found[node.parent as usize];
             above.host_children += u32::from(below.on_host);
-            above.unsafe_children += u32::from(below.is_unsafe);
+            above.children_at_risk += u32::from(below.is_at_risk);
         }
         if safe_pages == safety.safe_pages {
             return Ok(());

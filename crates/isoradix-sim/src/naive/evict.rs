@@ -54,7 +54,7 @@ impl Model {
     fn give_up_copies(&mut self, pages: u32, device_free: u64, kept: &[Span]) -> u32 {
         let mut surplus = self.surplus(device_free);
         let mut freed = 0;
-        while freed < pages && self.gives_up_copies() {
+        while freed < pages && self.may_give_up_copies() {
             let spare = |node: &&Node| self.may_be_given_up(node, kept) && !self.may_leave_device(node);
             let safe = |node: &&Node| self.may_be_given_up(node, kept) && self.may_leave_device(node);
             let youngest = |node: &&Node| node.access;
@@ -85,7 +85,7 @@ impl Model {
     }
 
     /// Whether host copies are given up.
-    pub(super) fn gives_up_copies(&self) -> bool {
+    pub(super) fn may_give_up_copies(&self) -> bool {
         matches!(self.settings.writing, Writing::Back { .. })
     }
 

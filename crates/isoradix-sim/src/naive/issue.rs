@@ -71,7 +71,7 @@ impl Model {
     /// Free host pages, those on host alone, and copies that may be given up: some of them may be locked.
     pub(super) fn obtainable_pages(&self, device_free: u64) -> u64 {
         let spare = self.tokens(|node| node.on_device && node.on_host) - self.safe();
-        let copies = if self.gives_up_copies() { spare + self.surplus(device_free) } else { 0 };
+        let copies = if self.may_give_up_copies() { spare + self.surplus(device_free) } else { 0 };
         let copies = self.pages(copies) - self.pages_read();
         u64::from(self.available() + self.pages(self.sizes().host_only) + copies)
     }
@@ -80,7 +80,7 @@ impl Model {
     fn pages_read(&self) -> u32 {
         let reading = |operation: &&Operation| operation.kind == Kind::LoadBack && !operation.orphan;
         let read = self.operations.iter().filter(reading).map(|operation| self.all_pages(&operation.parts)).sum();
-        if self.gives_up_copies() { read } else { 0 }
+        if self.may_give_up_copies() { read } else { 0 }
     }
 
     /// What cannot fit is left out and forgotten; nothing is evicted for it. With a full window, all wishes are kept.

@@ -176,7 +176,7 @@ impl Model {
     }
 
     fn copies_kept(&self, node: &Node) -> usize {
-        if !self.gives_up_copies() {
+        if !self.may_give_up_copies() {
             return 0;
         }
         let loads = self.loads.iter().filter(|part| part.holds(Kind::LoadBack, node)).count();
