@@ -32,7 +32,9 @@ def cases(short: Sequence[matrix.Row]) -> list[ParameterSet]:
 
 # Under write-back the server copies while its scheduler waits, and host holds nothing that is on the device. isoradix
 # cleans ahead of need, which takes some room twice, and keeps host closed upwards: 0.93 to 0.97 of the server's hits.
-EXCLUSIVE: Final = {"write_through": 1.0, "write_back": 0.9}
+# Under write-through a copy counts once all ranks have voted on it, some steps later than on a CPU that copies at once;
+# until then it is no victim, and another page is: 0.99 with several ranks, and no less with one.
+SHARE: Final = {"write_through": 0.98, "write_back": 0.9}
 
 
 @pytest.mark.parametrize("row", cases(SHORT))
@@ -57,7 +59,8 @@ def test_one_by_one_no_request_hits_less(engines: Engines, backend: str, row: ma
         assert ours.cached == default.cached
         return
     assert default.cached_by_tier["host"] > 0, "this workload never loads back"
-    assert ours.cached_tokens >= EXCLUSIVE[scenario.write_policy] * default.cached_tokens
+    share = 1.0 if scenario.ranks == 1 and scenario.write_policy == "write_through" else SHARE[scenario.write_policy]
+    assert ours.cached_tokens >= share * default.cached_tokens
 
 
 @pytest.mark.parametrize(
