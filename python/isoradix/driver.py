@@ -215,9 +215,14 @@ class Driver:
         self.rank.begin_loads()
         return tuple(self._carry_out(self.rank.take_effects()))
 
-    def end(self) -> None:
-        """The second half: what the step wished for becomes operations, and this rank's copies start."""
-        self.rank.close_step(self.slots.available)
+    def end(self, device_free: int | None = None) -> None:
+        """The second half: what the step wished for becomes operations, and this rank's copies start.
+
+        Args:
+            device_free: free slots as write-back counts them, which cleans what is missing to its low water; equal on
+                all ranks. None: those of `slots`.
+        """
+        self.rank.close_step(self.slots.available if device_free is None else device_free)
         self._open = False
         self.loads = tuple(self._carry_out(self.rank.take_effects()))
 

@@ -66,7 +66,7 @@ class Run:
 _FORMS: Final = (
     re.compile(r"shape '\[[^\]]*\]' is invalid for input of size \d+"),
     re.compile(r"pop from empty list"),
-    re.compile(r"op\.preamble\.length <= op\.nbytes[^`]*"),
+    re.compile(r"op\.preamble\.length <= op\.nbytes\. \d+ vs \d+"),
     re.compile(r"\w*Error: .*"),
 )
 

@@ -14,6 +14,7 @@ module                what it is
 `pools`               the server's memory as slots and pools of this package
 `cache`               the cache as the scheduler calls it: device tier
 `tiers`               the same with host memory below
+`guard`               ends the server when ranks are lost to each other
 `layers`              who waits for a load-back, layer by layer
 `metrics`             this package's counts on the server's page
 `events`              what enters and leaves the cache, in the server's own words

@@ -50,6 +50,7 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         logger.error("this rank has no host memory: %s", host.failure)
     plane = connect(ctx.server_args, chosen)
     engine = make_engine(device, host)
+    low_water = int(allocator.size * chosen.low_water) if memory.hicache_write_policy == "write_back" else 0
     driver = Driver(
         plane,
         engine,
@@ -57,11 +58,11 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         page_size=params.page_size,
         host_pages=host.num_pages,
         settings={"kv": device.shape.describe(), "layout": host.layout},
-        writing=_writing(memory.hicache_write_policy, allocator.size, chosen.low_water),
+        writing=_writing(memory.hicache_write_policy, low_water),
         load_back_min=chosen.load_back_min,
         **_options(params, memory, chosen),
     )
-    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner)
+    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner, low_water)
     allocator.get_kvcache().register_layer_transfer_counter(cache.layers)
     ctx.tp_worker.register_hicache_layer_transfer_counter(cache.layers)
     agreed = driver.cache.host_ledger.capacity
@@ -93,11 +94,11 @@ def _policy(policy: str, config: dict[str, Any]) -> str:
     return policy
 
 
-def _writing(policy: str, num_slots: int, low_water: float) -> str:
+def _writing(policy: str, low_water: int) -> str:
     """When what is on the device comes to host, as this package writes it."""
     match policy:
         case "write_back":
-            return f"back:{int(num_slots * low_water)}"
+            return f"back:{low_water}"
         case "write_through_selective":
             return "through:2"
         case _:

@@ -23,6 +23,7 @@ from sglang.srt.utils.rank_consensus_checker import rank_consensus
 from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
 from isoradix.driver import Driver
 from isoradix.integrations.sglang.events import for_server
+from isoradix.integrations.sglang.guard import Guard
 from isoradix.integrations.sglang.pools import ServerSlots
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class IsoradixCache(BasePrefixCache):
         )
         self._reads_priority = self.tree.policy == "priority"
         self._open = False
+        self._guard = Guard(driver.plane) if driver.plane.topology.members > 1 else None
         self._scheduler: weakref.ref[Any] | None = None
         self._lora_names = params.kv_event_lora_names
         self._metrics: ServerMetrics | None = None
@@ -109,10 +111,21 @@ class IsoradixCache(BasePrefixCache):
     def end_step(self) -> None:
         """What the step wished for begins."""
         self._open = False
-        self.driver.end()
+        self.driver.end(self._free_for_cleaning())
+
+    def _free_for_cleaning(self) -> int | None:
+        """Free slots as write-back counts them; None for what there are."""
+        return None
+
+    def fail(self, error: Exception) -> None:
+        """The scheduler has failed, in whatever it did: says why, if it was another rank, and else tells the others."""
+        if self._guard is None or not self._guard.explains():
+            self.driver.fail(error)
 
     def release_host_resources(self) -> None:
         """The scheduler ends: in step with the others if it was told to, and else alone."""
+        if self._guard is not None:
+            self._guard.stop()
         try:
             scheduler = self._scheduler() if self._scheduler is not None else None
             if scheduler is not None and scheduler.gracefully_exit:

@@ -1,6 +1,7 @@
 """What the server calls: registration in every process, and the factory of the cache in every scheduler."""
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 from isoradix import IsoradixError
@@ -9,6 +10,8 @@ from isoradix.integrations.sglang import versions
 NAME: Final = "isoradix"
 STEP_BOUNDARY: Final = "sglang.srt.managers.scheduler.Scheduler.ingest_requests"
 """The one call that every event loop of the scheduler makes once a round, on every rank."""
+EVENT_LOOP: Final = "sglang.srt.managers.scheduler.Scheduler.run_event_loop"
+"""All that a scheduler does once it has started."""
 
 logger: Final = logging.getLogger("isoradix")
 
@@ -34,6 +37,7 @@ def _hook() -> None:
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     HookRegistry.register(STEP_BOUNDARY, begin_step, HookType.BEFORE)
+    HookRegistry.register(EVENT_LOOP, run_event_loop, HookType.AROUND)
 
 
 def begin_step(scheduler: Any, *_args: Any, **_options: Any) -> None:
@@ -41,6 +45,17 @@ def begin_step(scheduler: Any, *_args: Any, **_options: Any) -> None:
     begin = getattr(scheduler.tree_cache, "begin_step", None)
     if begin is not None:
         begin(scheduler)
+
+
+def run_event_loop(run: Callable[..., Any], scheduler: Any, *args: Any, **options: Any) -> Any:
+    """The scheduler's life. An error that ends it is explained, or told to the other ranks; then it goes on."""
+    try:
+        return run(scheduler, *args, **options)
+    except Exception as error:
+        fail = getattr(scheduler.tree_cache, "fail", None)
+        if fail is not None:
+            fail(error)
+        raise
 
 
 def make_cache(ctx: Any) -> Any:
