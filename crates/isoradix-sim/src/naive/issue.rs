@@ -27,6 +27,7 @@ impl Model {
     }
 
     /// Issues the one load-back of the step so far, before its end.
+    #[cfg(test)] // the simulated schedulers begin theirs with the close
     pub(crate) fn begin_loads(&mut self) {
         self.issued.clear();
         let loads = std::mem::take(&mut self.loads);
