@@ -35,3 +35,4 @@ class Scheduler:
     """What this package's cache reads of the scheduler."""
 
     gracefully_exit = False
+    chunked_req = None
