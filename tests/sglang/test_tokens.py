@@ -30,6 +30,7 @@ def cases(short: Sequence[matrix.Row]) -> list[ParameterSet]:
     return [*(pytest.param(row, id=matrix.name(row)) for row in short), *slow]
 
 
+# Not reached yet, and shown as such: no fewer hits than the server. What must hold meanwhile, and why it is less.
 # Under write-back the server copies while its scheduler waits, and host holds nothing that is on the device. isoradix
 # cleans ahead of need, which takes some room twice, and keeps host closed upwards: 0.93 to 0.97 of the server's hits.
 # Under write-through a copy counts once all ranks have voted on it, some steps later than on a CPU that copies at once;
@@ -59,8 +60,12 @@ def test_one_by_one_no_request_hits_less(engines: Engines, backend: str, row: ma
         assert ours.cached == default.cached
         return
     assert default.cached_by_tier["host"] > 0, "this workload never loads back"
-    share = 1.0 if scenario.ranks == 1 and scenario.write_policy == "write_through" else SHARE[scenario.write_policy]
-    assert ours.cached_tokens >= share * default.cached_tokens
+    hits, needed = ours.cached_tokens, default.cached_tokens
+    if scenario.ranks == 1 and scenario.write_policy == "write_through":
+        assert hits >= needed
+    assert hits >= SHARE[scenario.write_policy] * needed
+    if hits < needed:
+        pytest.xfail(f"hits at least the server's are not reached: {hits} of {needed} tokens")
 
 
 @pytest.mark.parametrize(
