@@ -15,12 +15,13 @@
 //!
 //! Not checked: that KV holds what a model would compute; sockets and processes; a rank that lies.
 //!
-//! Files, each importing only from those before it: `rng`, `queue`, `topology`, `violation`; `fault`, `request`, `scenario` (what a
+//! Files, each importing only from those before it: `rng`, `queue`, `clock`, `topology`, `violation`; `fault`, `request`, `scenario` (what a
 //! seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`; `cluster` (the run); `shrink`,
 //! `batch`, `report`. Beside all that, `exhaustive`: every interleaving of small scopes.
 
 mod batch;
 mod check;
+mod clock;
 mod cluster;
 mod coverage;
 mod defect;

@@ -34,6 +34,7 @@ pub(crate) enum Purpose {
     Wobble,
     Progress,
     Memory,
+    State,
 }
 
 /// The roll for a purpose and up to three numbers that say which.

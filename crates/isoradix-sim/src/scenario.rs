@@ -94,6 +94,8 @@ pub(crate) struct Scenario {
     /// Host pages by rank; the capacity is the smallest.
     pub(crate) host_pages: Vec<u32>,
     pub(crate) tiers: Tiers,
+    /// Whether the model has a state of its own at some ends only, so that ranks search for the deepest that all have.
+    pub(crate) trailing: bool,
     pub(crate) eviction: String,
     pub(crate) running_max: usize,
     pub(crate) pacing: Pacing,
@@ -133,6 +135,7 @@ impl Scenario {
         let eviction =
             *shape.pick(&["lru", "lru", "lru", "lru", "lru", "lru", "lfu", "fifo", "mru", "filo", "priority", "slru"]);
         let running_max = shape.within(2, 5);
+        let trailing = tiers.storage && shape.chance(300);
         let mut spare = stream(Stream::Host);
         let Workload { mut requests, inputs } = Workload::new(&mut stream(Stream::Work), options.steps, longest);
         cut_requests(&mut requests, longest);
@@ -149,6 +152,7 @@ impl Scenario {
             device_pages,
             host_pages: (0..topology.ranks()).map(|_| host + pages(&mut spare, (0, host / 8))).collect(),
             tiers,
+            trailing,
             eviction: options.eviction.clone().unwrap_or_else(|| eviction.to_owned()),
             running_max: usize::try_from(running_max).unwrap_or(2),
             pacing: Pacing { busy_ms: 1, idle_ms: 3, paused_ms: 20 },

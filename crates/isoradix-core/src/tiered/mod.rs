@@ -73,6 +73,9 @@ pub struct TieredCache {
     effects: Vec<Effect>,
     totals: TierTotals,
     planted: Planted,
+    /// What only planted mistakes look at.
+    #[cfg(feature = "planted-defects")]
+    own: planted::Own,
 }
 
 impl TieredCache {
@@ -109,6 +112,8 @@ impl TieredCache {
             effects: Vec::new(),
             totals: TierTotals::default(),
             planted: Planted::default(),
+            #[cfg(feature = "planted-defects")]
+            own: planted::Own::default(),
         })
     }
 

@@ -20,6 +20,8 @@ struct Left {
 struct Entry {
     /// With which digest it was entered.
     digest: u64,
+    /// What the leader asked before its forward pass, and was answered.
+    decided: Vec<Call>,
     /// What the leader left behind.
     canon: Option<Left>,
     /// What others left behind before it.
@@ -68,6 +70,17 @@ impl History {
         Ok(())
     }
 
+    /// A rank has decided what a step computes. The leader is always the first. Who would compute something else may never come to
+    /// the end of the step: its peers do not meet it.
+    pub(crate) fn decide(&mut self, rank: usize, step: u64, calls: &[Call]) -> Result<(), Parted> {
+        let entry = &mut self.entries[at(step - self.base)];
+        if rank == 0 {
+            entry.decided = calls.to_vec();
+            return Ok(());
+        }
+        compare(calls, &entry.decided).map_err(|how| Parted { rank, how })
+    }
+
     /// A rank has done all that belongs to a step. What the leader did is what all must have done; who is before it waits for it.
     pub(crate) fn leave(&mut self, by: usize, step: u64, calls: &mut Vec<Call>, dump: Dump) -> Result<(), Parted> {
         let entry = &mut self.entries[at(step - self.base)];
@@ -94,22 +107,23 @@ impl History {
 
 impl Left {
     fn compare(&self, canon: &Self) -> Result<(), Parted> {
-        let parted = |how| Err(Parted { rank: self.by, how });
-        if let Some((own, other)) = self.calls.iter().zip(&canon.calls).find(|(own, other)| own != other) {
-            return parted(format!("it was answered {own}, the leader {other}"));
-        }
-        let (own, other) = (self.calls.len(), canon.calls.len());
-        if own != other {
-            let next = self.calls.get(other).or(canon.calls.get(own)).map(ToString::to_string).unwrap_or_default();
-            return parted(format!(
-                "it made {own} calls in this step, the leader {other}; the first other one: {next}"
-            ));
-        }
-        match self.dump.difference(&canon.dump) {
-            Some(how) => parted(how),
-            None => Ok(()),
-        }
+        let same = compare(&self.calls, &canon.calls);
+        let same = same.and_then(|()| self.dump.difference(&canon.dump).map_or(Ok(()), Err));
+        same.map_err(|how| Parted { rank: self.by, how })
     }
+}
+
+/// What a rank asked in a step, and was answered, is what the leader was.
+fn compare(own: &[Call], leaders: &[Call]) -> Result<(), String> {
+    if let Some((own, other)) = own.iter().zip(leaders).find(|(own, other)| own != other) {
+        return Err(format!("it was answered {own}, the leader {other}"));
+    }
+    let (count, other) = (own.len(), leaders.len());
+    if count == other {
+        return Ok(());
+    }
+    let next = own.get(other).or(leaders.get(count)).map(ToString::to_string).unwrap_or_default();
+    Err(format!("it made {count} calls in this step, the leader {other}; the first other one: {next}"))
 }
 
 /// The first record in which two journals differ, in words; both are rings, so only what both still hold is compared.

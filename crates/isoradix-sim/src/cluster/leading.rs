@@ -64,7 +64,7 @@ impl Cluster<'_> {
     pub(super) fn controls(&mut self, step: u64, inputs: &[What]) -> Vec<Control> {
         let station = &self.stations[0];
         let live = station.scheduler.live_prefetches(station.core.cache());
-        let now = self.queue.now();
+        let now = station.clock.at(self.queue.now());
         let mut controls = Vec::new();
         for (request, operation) in &live {
             let since = *self.leading.seen.entry(*operation).or_insert(now);

@@ -1,12 +1,13 @@
 //! All ranks of a run, and what happens between them.
 //!
 //! Files: `station` (one rank), `step` (a rank's scheduler thread), `leading` (what only the leader decides), `copying` (copy
-//! engines and storage), `voting` (vote threads), `faults`, `ending` (how a run comes to its end, and what must be true then).
+//! engines and storage), `voting` (vote threads), `searching` (searches for trailing state), `faults`, `ending` (how a run comes to its end, and what must be true then).
 
 mod copying;
 mod ending;
 mod faults;
 mod leading;
+mod searching;
 mod station;
 mod step;
 mod voting;
@@ -21,6 +22,7 @@ use faults::Active;
 use isoradix_core::Ordinal;
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::Reduced;
+use searching::Search;
 use station::{FIRST_STEP, Message, Station};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -51,6 +53,8 @@ enum Event {
     Turn { rank: usize, kind: Kind, operation: Ordinal },
     /// Storage answers.
     Answer { rank: usize, operation: Ordinal },
+    /// A round of a search for trailing state comes back.
+    Searched { rank: usize, operation: Ordinal, pair: [i64; 2] },
     /// A rank has again the memory that it had lost for a moment.
     Remember { rank: usize },
     /// A fault is over.
@@ -108,6 +112,7 @@ pub(crate) struct Cluster<'a> {
     queue: Queue<Event>,
     stations: Vec<Station>,
     plane: Plane,
+    searches: BTreeMap<Ordinal, Search>,
     faults: Active,
     history: History,
     mirror: Mirror,
@@ -156,6 +161,7 @@ impl<'a> Cluster<'a> {
             queue: Queue::new(),
             stations: Station::all(scenario)?,
             plane: Plane::new(scenario.topology.ranks()),
+            searches: BTreeMap::new(),
             faults: Active::new(scenario),
             history: History::new(scenario.topology.ranks(), FIRST_STEP),
             mirror: Mirror::new(scenario.page, scenario.tiers.prefetch_min),
@@ -209,6 +215,7 @@ impl<'a> Cluster<'a> {
             }
             Event::Turn { rank, kind, operation } => (rank, self.turn(rank, kind, operation)),
             Event::Answer { rank, operation } => (rank, self.answer(rank, operation)),
+            Event::Searched { rank, operation, pair } => (rank, self.searched(rank, operation, pair)),
             Event::Remember { rank } => {
                 self.remember(rank);
                 (rank, Ok(()))
@@ -258,6 +265,11 @@ impl<'a> Cluster<'a> {
     }
 
     // ---- how long things take
+
+    /// What a rank's own clock shows, in milliseconds.
+    fn clock_ms(&self, rank: usize) -> u64 {
+        self.stations[rank].clock.at(self.queue.now()) / 1000
+    }
 
     /// Between half and one and a half of a mean.
     fn about(&self, mean: Micros, purpose: Purpose, of: [u64; 3]) -> Micros {

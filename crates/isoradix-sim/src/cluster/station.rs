@@ -1,5 +1,6 @@
 //! One rank: its core, its threads' machines, its scheduler and its part of the physical world.
 
+use crate::clock::Clock;
 use crate::queue::Micros;
 use crate::request::What;
 use crate::rng::Rng;
@@ -9,7 +10,7 @@ use crate::violation::Wrong;
 use crate::world::{Device, Engine, HostMemory, Storage, World};
 use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::protocol::{
-    Board, Member, Patience, RunAhead, Stall, Stalled, StartRecord, VoteMachine, Waiting, agree,
+    Board, FIFOS, Member, Patience, RunAhead, Stall, Stalled, StartRecord, VoteMachine, Waiting, agree,
 };
 use isoradix_core::{Config, Eviction, Ordinal, PerRank, Rank, StoredRun, TieredCache};
 use std::collections::{BTreeMap, VecDeque};
@@ -98,7 +99,13 @@ pub(super) struct Station {
     /// The last busy step whose activations have come from the stage above.
     pub(super) activated: u64,
     pub(super) wakes: bool,
+    /// Its monotonic clock.
+    pub(super) clock: Clock,
+    /// It waits for an end that no copy will report: a planted mistake.
+    pub(super) waits_forever: bool,
     pub(super) alive: Alive,
+    /// The watermarks that it voted last.
+    pub(super) finished: [i64; FIFOS],
     /// Votes that it counted and took no part in.
     pub(super) skipped: i64,
     /// A load-back of its own has failed: it computes nothing any more.
@@ -148,13 +155,14 @@ impl Station {
             defect.plant(rank as usize, &mut core);
         }
         let window = scenario.tiers.window;
+        let clock = Clock::new(&mut Rng::new(scenario.seed, 10_000 + u64::from(rank)));
         let mut rng = Rng::new(scenario.seed, 1000 + u64::from(rank));
         let patience = Patience::new(REPORT_MS, FATAL_MS, FATAL_MS).map_err(|error| setup(&error))?;
         Ok(Self {
             core,
             board: Board::new(rank, window).map_err(|error| setup(&error))?,
             votes: VoteMachine::new(rank, EPOCH, window, scenario.pacing).map_err(|error| setup(&error))?,
-            stall: Stall::begin(patience, 0),
+            stall: Stall::begin(patience, clock.at(0) / 1000),
             waiting: None,
             scheduler: Scheduler::default(),
             holds: 0,
@@ -176,7 +184,10 @@ impl Station {
             steps: 0,
             activated: 0,
             wakes: false,
+            clock,
+            waits_forever: false,
             alive: Alive { scheduler: true, votes: true },
+            finished: [0; FIFOS],
             skipped: 0,
             doomed: false,
             vote_end: None,

@@ -34,7 +34,8 @@ impl Cluster<'_> {
     /// Begins a step, if there is one to begin.
     pub(super) fn begin(&mut self, rank: usize) -> Result<(), Wrong> {
         self.stations[rank].wakes = false;
-        if !self.stations[rank].is_free() || self.is_halted(rank) || self.end.is_some() {
+        let waits = self.stations[rank].waits_forever;
+        if !self.stations[rank].is_free() || self.is_halted(rank) || self.end.is_some() || waits {
             return Ok(());
         }
         if rank == 0 { self.lead() } else { self.follow(rank) }
@@ -54,7 +55,7 @@ impl Cluster<'_> {
         self.enter(0, step)?;
         let inputs = self.inputs(step);
         let controls = self.controls(step, &inputs);
-        let now = PerRank::observe(self.queue.now() / 1000);
+        let now = PerRank::observe(self.clock_ms(0));
         let station = &mut self.stations[0];
         self.mirror.before(station.core.cache().operations());
         let newest = self.newest.as_ref().map(|(reduced, _)| reduced);
@@ -102,7 +103,17 @@ impl Cluster<'_> {
             station.ahead.send().map_err(|pressure| Wrong::new("frame", pressure.to_string()))?;
             self.send(rank, &message);
         }
-        self.decide(rank, &message.inputs, stops)
+        let early = self.early_aborts(rank);
+        self.decide(rank, &[&early, &message.inputs[..]].concat(), stops)
+    }
+
+    /// For a planted mistake: the ends of requests that have come with frames whose turn it is not yet.
+    fn early_aborts(&self, rank: usize) -> Vec<What> {
+        if !self.scenario.defect.is_some_and(|defect| defect.takes_aborts_early(rank)) {
+            return Vec::new();
+        }
+        let waiting = self.stations[rank].mailbox.iter().flat_map(|message| message.inputs.iter());
+        waiting.filter(|input| matches!(input, What::Abort(_))).copied().collect()
     }
 
     fn enter(&mut self, rank: usize, step: u64) -> Result<(), Wrong> {
@@ -110,7 +121,8 @@ impl Cluster<'_> {
         station.step = step;
         station.steps += 1;
         if let Some(defect) = self.scenario.defect {
-            defect.tell_time(rank, self.queue.now(), &mut station.core);
+            let own_ms = station.clock.at(self.queue.now()) / 1000;
+            defect.tell_time(rank, self.queue.now(), own_ms, &mut station.core);
         }
         let digest = station.core.digest();
         self.history.enter(rank, step, digest).map_err(|parted| self.parted(&parted))?;
@@ -143,6 +155,8 @@ impl Cluster<'_> {
         let free = station.world.device.available();
         station.core.close_step(&mut station.board, free).map_err(refused("close_step"))?;
         station.tape.note(Verb::CloseStep { device_free: free }, [0; 4]);
+        let decided = self.history.decide(rank, step, &station.tape.calls);
+        decided.map_err(|parted| self.parted(&parted))?;
         self.tell(rank)?;
         if rank == 0
             && let Some(reference) = &mut self.reference
@@ -246,9 +260,11 @@ impl Cluster<'_> {
         if !self.stations[rank].alive.scheduler {
             return Ok(());
         }
+        let early = self.early_aborts(rank);
         let (scenario, station) = (self.scenario, &mut self.stations[rank]);
         let step = station.step;
         let (scheduler, mut hands) = station.scheduler(scenario, rank);
+        early.into_iter().try_for_each(|input| scheduler.take(input, &mut hands))?;
         scheduler.finish(step, &mut hands)?;
         if self.scenario.trace && rank == 0 {
             let calls = station.tape.calls[station.told..].iter();

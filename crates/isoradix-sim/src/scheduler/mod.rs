@@ -102,7 +102,8 @@ impl Scheduler {
         Ok(())
     }
 
-    fn take(&mut self, input: What, hands: &mut Hands<'_, '_>) -> Result<(), Wrong> {
+    /// Something has reached the rank.
+    pub(crate) fn take(&mut self, input: What, hands: &mut Hands<'_, '_>) -> Result<(), Wrong> {
         match input {
             What::Arrive(request) => {
                 self.arrived += 1;
