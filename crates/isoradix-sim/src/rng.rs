@@ -35,6 +35,8 @@ pub(crate) enum Purpose {
     Progress,
     Memory,
     State,
+    Jitter,
+    Read,
 }
 
 /// The roll for a purpose and up to three numbers that say which.

@@ -1,6 +1,6 @@
 //! The smallest schedule that still fails.
 
-use crate::cluster::Outcome;
+use crate::outcome::Outcome;
 use crate::run;
 use crate::scenario::{Options, Scenario};
 use crate::topology::Topology;
@@ -24,8 +24,10 @@ pub struct Shrunk {
 /// Leaves out faults, then inputs, then steps, as long as the run fails in the same way.
 #[must_use]
 pub fn shrink(seed: u64, topology: Topology, options: &Options, violation: &Violation) -> Shrunk {
-    let mut search = Search { seed, topology, best: options.clone(), violation: violation.clone(), runs: 0 };
-    let whole = Scenario::new(seed, topology, options);
+    // Domains know nothing of each other: the others are left out.
+    let best = Options { domain: (topology.dp > 1).then_some(violation.domain), ..options.clone() };
+    let whole = Scenario::new(seed, topology, violation.domain, &best);
+    let mut search = Search { seed, topology, best, violation: violation.clone(), runs: 0 };
     search.steps();
     search.sets(whole.fault_numbers.clone(), |options, kept| options.keep_faults = Some(kept));
     search.sets(whole.input_numbers, |options, kept| options.keep_inputs = Some(kept));

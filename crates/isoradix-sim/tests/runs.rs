@@ -1,6 +1,7 @@
 //! Whole runs: each is its seed's own, those without a defect are clean, and a defect is caught, named and made small.
 
 use isoradix_sim::{Batch, End, Options, Topology, run, shrink};
+use std::ops::ControlFlow;
 
 fn topologies() -> Vec<Topology> {
     ["tp2", "pp2", "tp2xpp2", "pp8"].map(|name| name.parse().expect("a topology")).into()
@@ -21,19 +22,19 @@ fn a_run_is_a_function_of_seed_and_topology() {
 
 #[test]
 fn the_order_of_threads_does_not_matter() {
-    let batch = |threads| Batch { seeds: 0..6, topologies: topologies(), options: short(), threads };
-    let [one, three] = [1, 3].map(|threads| batch(threads).run(|_| ()));
+    let batch = |threads| Batch { seeds: 0..6, topologies: topologies(), options: short(), spread: false, threads };
+    let [one, three] = [1, 3].map(|threads| batch(threads).run(|_| ControlFlow::Continue(())));
     assert_eq!((one.history, one.rank_steps, &one.coverage), (three.history, three.rank_steps, &three.coverage));
     assert_eq!(one.runs, 24);
 }
 
 #[test]
 fn dozens_of_seeds_are_clean_on_each_topology() {
-    let batch = Batch { seeds: 100..130, topologies: topologies(), options: short(), threads: 2 };
-    let summary = batch.run(|_| ());
+    let batch = Batch { seeds: 100..130, topologies: topologies(), options: short(), spread: false, threads: 2 };
+    let summary = batch.run(|_| ControlFlow::Continue(()));
     assert_eq!(summary.failed, None);
-    let [clean, stopped, crashed, fatal] = summary.ends;
-    assert_eq!((clean + stopped + crashed, fatal, summary.runs), (120, 0, 120));
+    let [clean, stopped, crashed, fatal, detected] = summary.ends;
+    assert_eq!((clean + stopped + crashed + detected, fatal, summary.runs), (120, 0, 120));
     assert!(clean > 90 && crashed > 0, "{:?}", summary.ends);
     assert!(summary.steps_min >= Some(200) && summary.modelled > 5_000 && summary.operations > 4_000);
 }
@@ -50,8 +51,8 @@ fn faults_change_a_run_and_no_fault_is_one_too() {
 #[test]
 fn a_failed_load_back_ends_a_run_on_all_ranks() {
     let options = Options { fatal: true, ..short() };
-    let batch = Batch { seeds: 0..20, topologies: topologies(), options, threads: 2 };
-    let summary = batch.run(|_| ());
+    let batch = Batch { seeds: 0..20, topologies: topologies(), options, spread: false, threads: 2 };
+    let summary = batch.run(|_| ControlFlow::Continue(()));
     assert_eq!(summary.failed, None);
     assert!(summary.ends[End::Fatal as usize] > 5, "{:?}", summary.ends);
 }

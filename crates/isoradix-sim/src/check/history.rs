@@ -44,6 +44,8 @@ pub(crate) struct History {
 pub(crate) struct Parted {
     pub(crate) rank: usize,
     pub(crate) how: String,
+    /// Whether its cache is another one, and not only what was asked of it.
+    pub(crate) in_state: bool,
 }
 
 impl History {
@@ -63,7 +65,7 @@ impl History {
         if let Some(entry) = self.entries.get(place) {
             let expected = entry.digest;
             let how = || format!("it enters step {step} with digest {digest:#018x}, expected {expected:#018x}");
-            return if digest == expected { Ok(()) } else { Err(Parted { rank, how: how() }) };
+            return if digest == expected { Ok(()) } else { Err(Parted { rank, how: how(), in_state: true }) };
         }
         self.chain = mix(self.chain, digest);
         self.entries.push_back(Entry { digest, ..Entry::default() });
@@ -78,7 +80,7 @@ impl History {
             entry.decided = calls.to_vec();
             return Ok(());
         }
-        compare(calls, &entry.decided).map_err(|how| Parted { rank, how })
+        compare(calls, &entry.decided).map_err(|how| Parted { rank, how, in_state: false })
     }
 
     /// A rank has done all that belongs to a step. What the leader did is what all must have done; who is before it waits for it.
@@ -86,12 +88,12 @@ impl History {
         let entry = &mut self.entries[at(step - self.base)];
         let left = Left { by, calls: std::mem::take(calls), dump };
         entry.ranks += 1;
+        let mut compared = Ok(());
         match &entry.canon {
-            Some(canon) => left.compare(canon)?,
+            Some(canon) => compared = left.compare(canon),
             None if by > 0 => entry.early.push(left),
             None => {
-                entry.early.iter().try_for_each(|early| early.compare(&left))?;
-                entry.early.clear();
+                compared = entry.early.drain(..).try_for_each(|early| early.compare(&left));
                 entry.canon = Some(left);
             }
         }
@@ -101,15 +103,16 @@ impl History {
             }
             self.base += 1;
         }
-        Ok(())
+        compared
     }
 }
 
 impl Left {
     fn compare(&self, canon: &Self) -> Result<(), Parted> {
-        let same = compare(&self.calls, &canon.calls);
-        let same = same.and_then(|()| self.dump.difference(&canon.dump).map_or(Ok(()), Err));
-        same.map_err(|how| Parted { rank: self.by, how })
+        let (asked, difference) = (compare(&self.calls, &canon.calls), self.dump.difference(&canon.dump));
+        let in_state = difference.is_some();
+        let same = asked.and(difference.map_or(Ok(()), Err));
+        same.map_err(|how| Parted { rank: self.by, how, in_state })
     }
 }
 

@@ -32,6 +32,7 @@ impl Cluster<'_> {
                     }
                     self.stations[rank].questions.insert(operation, run);
                     let delay = self.about(self.scenario.timings.query, Purpose::Query, [rank as u64, operation.0, 0]);
+                    let delay = delay * self.faults.size(FaultKind::SlowStorage, rank).unwrap_or(1);
                     self.queue.after(delay, Event::Answer { rank, operation });
                 }
                 Effect::Start(transfer) => self.start(rank, transfer)?,
@@ -61,6 +62,7 @@ impl Cluster<'_> {
         }
         let loss = self.faults.size(FaultKind::StorageDiffers, rank).unwrap_or(0);
         job.loses = (loss, rng::mix(self.scenario.seed, rank as u64));
+        job.unreadable = self.faults.size(FaultKind::UnreadablePages, rank).unwrap_or(0);
         if self.stations[rank].world.engine.push(job) {
             self.first_turn(rank, kind);
         }
@@ -122,7 +124,9 @@ impl Cluster<'_> {
     }
 
     fn page_delay(&self, rank: usize, kind: Kind, operation: Ordinal, page: usize) -> Micros {
+        let stored = matches!(kind, Kind::Prefetch | Kind::Store);
         let slow = self.faults.size(FaultKind::SlowCopies, rank).unwrap_or(1);
+        let slow = slow * self.faults.size(FaultKind::SlowStorage, rank).filter(|_| stored).unwrap_or(1);
         let of = [rank as u64, operation.0, page as u64];
         self.about(self.scenario.timings.page[kind.fifo()], Purpose::CopyPage, of) * slow
     }
@@ -143,10 +147,12 @@ impl Cluster<'_> {
     /// Storage answers how much it has; an answer that nobody waits for any more is dropped.
     pub(super) fn answer(&mut self, rank: usize, operation: Ordinal) -> Result<(), Wrong> {
         let fails = self.faults.size(FaultKind::StorageErrors, rank).unwrap_or(self.scenario.ambient.queries);
+        let short = self.faults.size(FaultKind::ShortHits, rank).unwrap_or(1000);
         let word = roll(self.scenario.seed, Purpose::Query, [rank as u64, operation.0, 1]);
         let station = &mut self.stations[rank];
         let question = station.questions.remove(&operation);
-        let run = |run| station.world.storage.run(run, self.scenario.page as usize);
+        let page = u64::from(self.scenario.page);
+        let run = |run| station.world.storage.run(run, self.scenario.page as usize) / page * short / 1000 * page;
         let tokens = if rng::below(word, 1000) < fails { 0 } else { question.as_ref().map_or(0, run) };
         if self.scenario.trailing {
             return self.join_search(rank, operation, question.as_ref(), tokens);

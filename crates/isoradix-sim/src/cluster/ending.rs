@@ -1,8 +1,9 @@
 //! How a run comes to its end, and what must be true then.
 
+use super::Cluster;
 use super::station::{Phase, Station, VoteEnd};
-use super::{Cluster, End};
 use crate::check::check_memory;
+use crate::outcome::End;
 use crate::queue::Micros;
 use crate::violation::{Violation, Wrong, ensure};
 use crate::world::at;
@@ -70,7 +71,10 @@ impl Cluster<'_> {
             return;
         }
         let left = living.iter().all(|station| station.vote_end == Some(VoteEnd::Left));
+        let died = self.stations.iter().any(|station| !station.alive.scheduler || !station.alive.votes);
         self.end = Some(match left {
+            // A rank whose batch is another one waits for peers that never come, and they for it.
+            false if self.lie.is_told() && !died => End::Detected,
             false => End::Crashed,
             true if self.leading.quiet_stop() => End::Clean,
             true => End::Stopped,
@@ -78,17 +82,17 @@ impl Cluster<'_> {
     }
 
     /// What must be true at the end of a run.
-    pub(super) fn check_end(&mut self, end: End) -> Result<(), Violation> {
+    pub(super) fn check_end(&mut self, end: End) -> Result<End, Violation> {
         for rank in 0..self.stations.len() {
             let checked = self.check_rank(rank, end);
             checked.map_err(|wrong| self.at(Some(rank), wrong))?;
         }
         let together = match end {
             End::Crashed => self.check_crash(),
-            End::Fatal => Ok(()),
-            End::Clean | End::Stopped => self.check_conservation(),
+            End::Fatal | End::Detected => Ok(()),
+            End::Clean | End::Stopped => self.check_conservation().and_then(|()| self.check_no_lie()),
         };
-        together.map_err(|wrong| self.at(None, wrong))
+        together.map(|()| end).map_err(|wrong| self.at(None, wrong))
     }
 
     fn check_rank(&mut self, rank: usize, end: End) -> Result<(), Wrong> {

@@ -71,7 +71,9 @@ impl Cluster<'_> {
         ensure(meets == votes, "conservation", || format!("its vote {meets} meets vote {votes} of the others"))?;
         let patience = Patience::new(REPORT_MS, FATAL_MS, FATAL_MS);
         station.waiting = patience.ok().map(|patience| Waiting::begin(patience, now_ms));
-        self.queue.after(REPORT_MS * 1000, Event::Watch { rank, vote: own });
+        if !std::mem::replace(&mut station.watched, true) {
+            self.queue.after(REPORT_MS * 1000, Event::Watch { rank });
+        }
         let Some(vector) = self.plane.fill(&ballot) else { return Ok(()) };
         for rank in 0..self.stations.len() {
             let delay = self.about(self.scenario.timings.vote, Purpose::VoteLatency, [rank as u64, own, 0]);
@@ -116,16 +118,17 @@ impl Cluster<'_> {
     }
 
     /// A vote thread looks whether its wait for the others has lasted too long.
-    pub(super) fn watch(&mut self, rank: usize, vote: u64) {
+    pub(super) fn watch(&mut self, rank: usize) {
         let now_ms = self.clock_ms(rank);
         let station = &mut self.stations[rank];
-        let Some(waiting) = station.waiting.as_mut().filter(|_| station.votes.vote() == vote && station.alive.votes)
-        else {
-            return;
-        };
+        station.watched = false;
+        let Some(waiting) = station.waiting.as_mut().filter(|_| station.alive.votes) else { return };
         match waiting.look(now_ms, false) {
             Wait::Fatal { .. } => self.vote_ends(rank, VoteEnd::Lost),
-            Wait::Quiet | Wait::Report { .. } => self.queue.after(REPORT_MS * 1000, Event::Watch { rank, vote }),
+            Wait::Quiet | Wait::Report { .. } => {
+                station.watched = true;
+                self.queue.after(REPORT_MS * 1000, Event::Watch { rank });
+            }
         }
     }
 }

@@ -111,6 +111,11 @@ impl Scheduler {
             }
             What::Abort(request) => self.abort(request, hands)?,
             What::Flush => self.flush(hands)?,
+            What::Retract => {
+                if let Some(last) = self.running.pop() {
+                    self.retract(&last, hands)?;
+                }
+            }
             What::Forget(namespace) => hands.remove_namespace(namespace)?,
             What::Touch(request) => {
                 let found = hands.match_prefix(request, hands.request(request).tokens.len())?;

@@ -17,6 +17,11 @@ impl Storage {
         self.shards.insert(name, tags);
     }
 
+    /// Pages are gone, without a word.
+    pub(crate) fn lose(&mut self, lost: impl Fn(Tag) -> bool) {
+        self.shards.retain(|name, _| !lost(*name));
+    }
+
     pub(crate) fn get(&self, name: Tag) -> Option<&Vec<Tag>> {
         self.shards.get(&name)
     }
