@@ -1,8 +1,9 @@
 //! Arguments in, text out.
 
+use crate::growth;
 use crate::output::Output;
 use clap::{Parser, value_parser};
-use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, exhaustive, run, shrink};
+use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, exhaustive, shrink};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
@@ -17,10 +18,6 @@ const SEED_MAX: u64 = u64::MAX - SEEDS_MAX;
 const STEPS_MAX: u64 = 1_000_000;
 /// Far more faults and inputs than a run has.
 const NUMBERS_MAX: usize = 10_000_000;
-
-/// The topologies of --growth, from small to large, and its seed if none is given.
-const GROWTH: [&str; 4] = ["tp8", "tp8xpp4", "tp8xpp4xcp4", "tp8xpp8xcp8"];
-const GROWTH_SEED: u64 = 1;
 
 /// Runs many ranks in one process, in virtual time, under a seeded plan of faults, and checks that none of them parts.
 #[derive(Debug, Parser)]
@@ -253,7 +250,9 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
     let mut out = Output::new();
     let done = match arguments {
         Arguments { exhaustive: true, .. } => explore(arguments, &mut out),
-        Arguments { growth: true, .. } => grow(arguments, &mut out),
+        Arguments { growth: true, seed, json, .. } => {
+            growth::measure(seed.unwrap_or(growth::SEED), &arguments.options(), *json, &mut out)
+        }
         _ => simulate(arguments, &mut out),
     };
     done.unwrap_or_else(|error| {
@@ -274,62 +273,6 @@ fn out_of_range(arguments: &Arguments) -> Option<String> {
     let (name, value, limit, of) =
         named.into_iter().find(|(_, value, limit, _)| value.is_some_and(|at| at >= *limit))?;
     Some(format!("{name}: {} is out of range: below {limit}, the {of} of the smallest topology", value?))
-}
-
-/// What a step costs on more and more ranks.
-fn grow(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
-    let seed = arguments.seed.unwrap_or(GROWTH_SEED);
-    if !arguments.json {
-        writeln!(
-            out,
-            "{:>6}  {:<14}{:>8}{:>12}{:>12}{:>10}{:>14}{:>18}{:>20}",
-            "ranks",
-            "topology",
-            "steps",
-            "rank-steps",
-            "events",
-            "seconds",
-            "us a step",
-            "us a rank-step",
-            "events a rank-step"
-        )?;
-    }
-    for topology in GROWTH.map(|name| name.parse::<Topology>().unwrap_or_else(|error| unreachable!("{error}"))) {
-        let begun = Instant::now();
-        let outcome = run(seed, topology, &arguments.options());
-        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
-        if let Err(violation) = &outcome.result {
-            report(arguments, seed, topology, violation, out)?;
-            return Ok(ExitCode::FAILURE);
-        }
-        let (ranks, steps, rank_steps) = (topology.ranks(), outcome.steps.max(1), outcome.rank_steps.max(1));
-        let (a_step, a_rank_step) = (micros / steps, hundredths(micros, rank_steps));
-        let events = hundredths(outcome.events, rank_steps);
-        if arguments.json {
-            writeln!(
-                out,
-                "{{\"ranks\":{ranks},\"topology\":\"{topology}\",\"steps\":{steps},\"rank_steps\":{rank_steps},\
-                \"events\":{},\"micros\":{micros},\"us_a_step\":{a_step},\"us_a_rank_step\":{a_rank_step},\
-                \"events_a_rank_step\":{events}}}",
-                outcome.events
-            )?;
-        } else {
-            let seconds = format!("{}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000);
-            writeln!(
-                out,
-                "{ranks:>6}  {:<14}{steps:>8}{rank_steps:>12}{:>12}{seconds:>10}{a_step:>14}{a_rank_step:>18}{events:>20}",
-                topology.to_string(),
-                outcome.events
-            )?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A quotient with two places behind the point.
-fn hundredths(of: u64, by: u64) -> String {
-    let quotient = of * 100 / by;
-    format!("{}.{:02}", quotient / 100, quotient % 100)
 }
 
 fn simulate(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {

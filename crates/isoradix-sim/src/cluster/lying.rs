@@ -41,13 +41,13 @@ impl Lie {
             }
             (Some(only), None) if self.withheld.is_none() => {
                 self.withheld = Some(handed.remove(only));
+                self.told = true;
                 return handed;
             }
             _ => {}
         }
         if let Some(withheld) = self.withheld.take() {
             handed.push(withheld);
-            self.told = true;
         }
         handed
     }
