@@ -31,6 +31,7 @@ mod results;
 mod rows;
 mod scalars;
 mod shared;
+mod simulate;
 mod stream;
 mod tiered;
 mod walk;
@@ -58,6 +59,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     budget::register(module)?;
     progress::register(module)?;
     rows::register(module)?;
+    simulate::register(module)?;
     // The package says what is public.
     module.delattr("__all__")
 }

@@ -261,23 +261,9 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
     })
 }
 
-/// What means nothing for these topologies, in words.
-fn out_of_range(arguments: &Arguments) -> Option<String> {
-    let least = |number: fn(&Topology) -> usize| arguments.ranks.iter().map(number).min().unwrap_or(0);
-    let (members, domains) = (least(|topology| topology.members()), least(|topology| topology.dp as usize));
-    let named = [
-        ("--corrupt", arguments.corrupt.map(|(rank, _)| rank), members, "ranks of a domain"),
-        ("--liar", arguments.liar, members, "ranks of a domain"),
-        ("--domain", arguments.domain.map(|domain| domain as usize), domains, "domains"),
-    ];
-    let (name, value, limit, of) =
-        named.into_iter().find(|(_, value, limit, _)| value.is_some_and(|at| at >= *limit))?;
-    Some(format!("{name}: {} is out of range: below {limit}, the {of} of the smallest topology", value?))
-}
-
 fn simulate(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
-    if let Some(wrong) = out_of_range(arguments) {
-        eprintln!("{wrong}");
+    if let Err(wrong) = arguments.options().check(&arguments.ranks) {
+        eprintln!("error: {wrong}");
         return Ok(ExitCode::from(2));
     }
     let batch = arguments.batch();
@@ -340,7 +326,7 @@ fn report(
     }
     // If it is a panic, it comes again and again.
     std::panic::set_hook(Box::new(|_| ()));
-    let shrunk = shrink(seed, topology, &options, violation);
+    let shrunk = shrink(seed, topology, &options, violation, || true);
     writeln!(out, "\nsmallest schedule that fails in this way, after {} runs\n{}", shrunk.runs, shrunk.violation)?;
     writeln!(out, "again:\n  {}", command(seed, topology, &shrunk.options))?;
     write!(out, "{}", describe(seed, topology, &shrunk.options))

@@ -45,7 +45,7 @@ pub use coverage::Coverage;
 pub use defect::PlantedDefect;
 pub use fault::{Fault, FaultKind};
 pub use outcome::{End, Outcome};
-pub use report::{command, describe};
+pub use report::{arguments, command, describe};
 pub use scenario::Options;
 pub use shrink::{Shrunk, shrink};
 pub use topology::Topology;

@@ -8,12 +8,15 @@ use std::fmt::Write;
 /// The one command that repeats a run.
 #[must_use]
 pub fn command(seed: u64, topology: Topology, options: &Options) -> String {
-    let usual = Options::default();
     let features = options.defect.map_or("", |_| " --features planted-defects");
-    let mut out = format!(
-        "cargo run --release -p isoradix-sim{features} -- --seed {seed} --ranks {topology} --steps {}",
-        options.steps
-    );
+    format!("cargo run --release -p isoradix-sim{features} -- {}", arguments(seed, topology, options))
+}
+
+/// The arguments that repeat a run, of every command line that has the simulator.
+#[must_use]
+pub fn arguments(seed: u64, topology: Topology, options: &Options) -> String {
+    let usual = Options::default();
+    let mut out = format!("--seed {seed} --ranks {topology} --steps {}", options.steps);
     if options.fault_kinds != usual.fault_kinds {
         let _ = write!(out, " --faults {}", options.fault_kinds);
     }

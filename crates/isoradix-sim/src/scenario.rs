@@ -58,6 +58,29 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Refuses a rank or a domain that one of the topologies has not.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self, topologies: &[Topology]) -> Result<(), String> {
+        let least = |number: fn(&Topology) -> usize| topologies.iter().map(number).min().unwrap_or(0);
+        let (members, domains) = (least(|topology| topology.members()), least(|topology| topology.dp as usize));
+        let named = [
+            ("--corrupt", self.corrupt.map(|(rank, _)| rank), members, "ranks of a domain"),
+            ("--liar", self.liar, members, "ranks of a domain"),
+            ("--domain", self.domain.map(|domain| domain as usize), domains, "domains"),
+        ];
+        match named.into_iter().find(|(_, value, limit, _)| value.is_some_and(|value| value >= *limit)) {
+            Some((name, Some(value), limit, of)) => Err(format!(
+                "{name} is {value}, limits 0 to {}\nhint: {limit} {of} are in the smallest topology, counted from 0",
+                limit - 1
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// How long things take, in microseconds, before rolls and faults.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timings {

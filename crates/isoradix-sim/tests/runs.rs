@@ -127,7 +127,7 @@ fn a_corrupted_request_is_caught_named_and_made_small() {
     let violation = run(5, topology, &options).result.expect_err("rank 2 is corrupted");
     assert_eq!((violation.kind, violation.rank), ("divergence", Some(2)), "{violation}");
     assert!(violation.what.contains("first other record") && violation.what.contains("expected"), "{violation}");
-    let shrunk = shrink(5, topology, &options, &violation);
+    let shrunk = shrink(5, topology, &options, &violation, || true);
     assert_eq!(shrunk.options.keep_faults, Some([].into()), "no fault is needed");
     assert_eq!(shrunk.options.keep_inputs.as_ref().map(std::collections::BTreeSet::len), Some(1), "one request is");
     let again = run(5, topology, &shrunk.options);
