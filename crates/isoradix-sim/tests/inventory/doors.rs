@@ -52,6 +52,65 @@ pub(crate) const DOORS: &[(&str, &str)] = &[
 
 /// By these nothing per-rank enters, and why. `Type::*` are all functions of a type that has no door.
 pub(crate) const LOGICAL: &[(&str, &str)] = &[
+    // Frames, and what is made of them: every number in one is agreed once it is applied.
+    ("AppliedVote::*", "reads an applied frame"),
+    ("Frame::*", "reads what the leader stamped"),
+    ("Follower::*", "applies frames, and compares them with what this rank voted"),
+    ("Leader::new", "its place in the domain"),
+    ("Leader::apply", "applies the frame just stamped"),
+    ("Rank::leader", "its place in the domain"),
+    ("Rank::follower", "its place in the domain"),
+    ("Rank::follow", "applies a frame"),
+    ("Rank::close_step", "issues what the step wished for; free slots are counted logically"),
+    ("Rank::begin_loads", "issues what the step wished for"),
+    ("Rank::take_effects", "gives what is to be carried out"),
+    ("Rank::cache_mut", "the verbs: their arguments come from the request stream"),
+    // Operations move by agreed numbers alone.
+    ("OperationTable::*", "issues logically, moves by Agreed values"),
+    ("Operation::*", "looks"),
+    ("State::*", "a table"),
+    ("transition", "a table"),
+    ("Pools::*", "a table"),
+    // The board's other side: what the scheduler issued and applied.
+    ("Board::new", "its place in the domain"),
+    ("Board::issue", "ordinals in logical order"),
+    ("Board::enqueue", "queues in logical order"),
+    ("Board::terminal", "by an applied frame"),
+    ("Board::finish_step", "by an applied frame"),
+    // The host pool's logical side.
+    ("Ledger::*", "looks at what was asked and agreed"),
+    ("HostPool::without_memory", "Agreed capacity"),
+    ("HostPool::ask", "logical need"),
+    ("HostPool::commit", "Agreed grant"),
+    ("HostPool::pages", "gives page numbers, which go into effects alone"),
+    ("HostPool::settle", "Agreed"),
+    ("HostPool::drain", "by an applied frame"),
+    ("HostPool::drain_rest", "Agreed"),
+    ("HostPool::finished", "by an applied frame"),
+    ("HostPool::abort", "by an applied frame"),
+    ("HostPool::release", "pages that logical code gives up"),
+    ("HostPool::lower", "Agreed"),
+    ("HostPool::raise", "Agreed"),
+    // Timers on the framed clock.
+    ("Deadline::*", "Agreed clock"),
+    ("Retry::*", "Agreed clock and outcomes"),
+    ("Breaker::*", "Agreed clock and outcomes"),
+    ("prefetch_patience_ms", "configuration and logical sizes"),
+    // Comparisons between ranks: they find a divergence, and decide nothing.
+    ("BatchRequest::*", "evidence"),
+    ("BatchHeader::*", "evidence"),
+    ("DigestRing::*", "evidence"),
+    ("blame", "evidence"),
+    // Sizes, and MIN itself.
+    ("VoteMachine::new", "configuration"),
+    ("TrailingVote::new", "a limit that is equal on all ranks"),
+    ("RunAhead::new", "topology"),
+    ("Patience::*", "configuration"),
+    ("Window::*", "configuration, and a base out of frames"),
+    ("ballot_words", "configuration"),
+    ("reduce_min", "MIN"),
+    ("StartRecord::from_bytes", "what another rank brings to the agreement"),
+    ("agree", "the agreement"),
 ];
 
 /// What a function is.

@@ -91,8 +91,9 @@ fn every_door_belongs_to_a_row() {
 #[test]
 fn no_public_function_takes_a_per_rank_value_but_the_doors() {
     let doors: BTreeSet<&str> = DOORS.iter().map(|(name, _)| *name).collect();
-    let typed: Vec<String> =
-        functions().into_iter().filter(|function| function.takes_per_rank).map(|function| function.name).collect();
+    // The wrapper's own functions carry a value on, and let none in.
+    let outside = |function: &Function| function.takes_per_rank && function.file != "provenance.rs";
+    let typed: Vec<String> = functions().into_iter().filter(outside).map(|function| function.name).collect();
     assert!(typed.len() > 10, "{typed:?}");
     let unlisted: Vec<&String> = typed.iter().filter(|name| !doors.contains(name.as_str())).collect();
     assert!(unlisted.is_empty(), "not in the table of doors: {unlisted:?}");
@@ -120,7 +121,8 @@ fn the_table_of_doors_is_about_functions_that_there_are() {
     }
     for (name, _) in LOGICAL {
         let type_of = name.strip_suffix("::*");
-        let is_there = |function: &String| type_of.map_or(function == name, |of| function.starts_with(&format!("{of}::")));
+        let is_there =
+            |function: &String| type_of.map_or(function == name, |of| function.starts_with(&format!("{of}::")));
         assert!(all.iter().any(is_there), "there is nothing public of {name}");
         // A type with a door is listed function by function, so that no new one slips through.
         let of_door = DOORS.iter().find(|(door, _)| type_of.is_some_and(|of| door.starts_with(&format!("{of}::"))));
