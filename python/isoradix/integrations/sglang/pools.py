@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from isoradix import IntSequence, OutOfSlotsError, Slots, pages_within
+from isoradix import IntSequence, OutOfSlotsError, Slots
 from isoradix.integrations.sglang.limits import LAYOUTS
 from isoradix.kv import DevicePool, HostPool, KVShape, MHAShape, MLAShape
 
@@ -85,7 +85,8 @@ def host_pool(device: DevicePool, memory: Any, page_size: int, num_slots: int) -
     """
     shape = device.shape
     if memory.hicache_size > 0:
-        pages = pages_within(int(memory.hicache_size * GB), shape.bytes_per_token, page_size)
+        tokens = int(memory.hicache_size * GB) // shape.bytes_per_token
     else:
-        pages = int(num_slots * memory.hicache_ratio) // page_size
+        tokens = int(num_slots * memory.hicache_ratio)
+    pages = tokens // page_size + 1  # as the server rounds
     return HostPool.try_new(shape, pages, page_size, LAYOUTS[memory.hicache_mem_layout])
