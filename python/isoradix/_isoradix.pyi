@@ -1066,7 +1066,7 @@ class Rank:
         """A follower enters its next step: checks the leader's frame, and applies it."""
     def begin_loads(self) -> None:
         """Turn what the step has wished to load back so far into an operation, ahead of its close."""
-    def close_step(self, device_free: int) -> None:
+    def close_step(self, device_free: int, promised: int | None = None) -> None:
         """Turn the wishes of the step into operations."""
     def found(self, operation: int, tokens: int) -> None:
         """External storage has answered a `Query` on this rank."""

@@ -215,14 +215,17 @@ class Driver:
         self.rank.begin_loads()
         return tuple(self._carry_out(self.rank.take_effects()))
 
-    def end(self, device_free: int | None = None) -> None:
+    def end(self, promised: int = 0) -> None:
         """The second half: what the step wished for becomes operations, and this rank's copies start.
 
         Args:
-            device_free: free slots as write-back counts them, which cleans what is missing to its low water; equal on
-                all ranks. None: those of `slots`.
+            promised: tokens for which the scheduler has promised room that they have not taken yet, equal on all ranks.
+                What is copied to host cannot be evicted meanwhile; so many stay free or evictable, and other copies wait.
+
+        Raises:
+            InvalidInputError: `promised` is negative.
         """
-        self.rank.close_step(self.slots.available if device_free is None else device_free)
+        self.rank.close_step(self.slots.available, promised)
         self._open = False
         self.loads = tuple(self._carry_out(self.rank.take_effects()))
 

@@ -76,6 +76,6 @@ pub use pool::SlotPool;
 pub use provenance::{Agreed, PerRank};
 pub use rank::Rank;
 pub use tiered::{
-    Effect, OperationTotals, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun, TierTotals,
-    TieredCache, TieredMatch, Tiers, Transfer, Writing,
+    DeviceRoom, Effect, OperationTotals, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun,
+    TierTotals, TieredCache, TieredMatch, Tiers, Transfer, Writing,
 };

@@ -15,7 +15,7 @@ use crate::protocol::{
     AppliedFrame, Board, Control, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member, ProtocolError, Reduced, RunAhead,
 };
 use crate::provenance::PerRank;
-use crate::tiered::{Effect, StepError, TieredCache};
+use crate::tiered::{DeviceRoom, Effect, StepError, TieredCache};
 
 /// Which part a rank takes in the frames.
 #[derive(Debug)]
@@ -94,15 +94,17 @@ impl Rank {
     /// Issues what the step wished for. Once a step, on every rank at the same point of its scheduler: before the forward pass
     /// that needs what was loaded.
     ///
+    /// `device` is the room on the device, by its logical count: its free slots, or [`DeviceRoom`] where room was promised.
+    ///
     /// # Errors
     /// If no step is open; fatally, if the board refuses an operation.
-    pub fn close_step(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
+    pub fn close_step(&mut self, board: &mut Board, device: impl Into<DeviceRoom>) -> Result<(), StepError> {
         let Some(step) = self.open.take() else {
             return Err(out_of_order("close_step", "no step is open"));
         };
         #[cfg(feature = "planted-defects")]
         self.cache.planted_close(board);
-        self.cache.close(board, device_free)?;
+        self.cache.close(board, device.into())?;
         board.finish_step(step, self.cache.operations().retired())?;
         Ok(())
     }

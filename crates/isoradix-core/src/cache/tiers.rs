@@ -214,6 +214,21 @@ impl PrefixCache {
         Some(id)
     }
 
+    /// Units that nothing holds yet, of a node and of those above it which are not among `locked`: these are, from now on. None,
+    /// and no change, if there are more than `most` of them.
+    pub(crate) fn units_to_hold(&self, node: NodeHandle, locked: &mut BTreeSet<NodeId>, most: u64) -> Option<u64> {
+        let id = self.tree.nodes.resolve(node).unwrap_or(ROOT);
+        // What is above something held is held too.
+        let free = |at: &NodeId| !self.tree.nodes[*at].is_held() && !locked.contains(at);
+        let along: Vec<NodeId> = self.tree.path_up(id).take_while(free).collect();
+        let units = self.to_units(along.iter().map(|at| u64::from(self.tree.nodes[*at].pages)).sum::<u64>());
+        if units > most {
+            return None;
+        }
+        locked.extend(along);
+        Some(units)
+    }
+
     /// Units that an eviction could take from the device without loss, if this cache takes clean leaves first.
     pub(crate) fn safe_units(&self) -> u64 {
         self.to_units(self.tree.safe_pages())

@@ -35,7 +35,7 @@ mod totals;
 mod wishes;
 
 pub use answers::{PrefetchState, PrefetchTicket, TieredMatch};
-pub use config::{PrefetchPatience, Tiers, Writing};
+pub use config::{DeviceRoom, PrefetchPatience, Tiers, Writing};
 pub use effects::{Effect, StoredRun, Transfer};
 pub use error::StepError;
 pub use totals::{OperationTotals, TierTotals};

@@ -9,9 +9,9 @@ use crate::queue::Micros;
 use crate::request::What;
 use crate::rng::Purpose;
 use crate::scheduler::Verb;
-use crate::violation::Wrong;
+use crate::violation::{Wrong, ensure};
 use isoradix_core::protocol::{Control, Frame, ProtocolError};
-use isoradix_core::{PerRank, StepError};
+use isoradix_core::{DeviceRoom, PerRank, StepError};
 
 /// What follows a step at once.
 const NEXT_STEP_US: Micros = 20;
@@ -141,8 +141,17 @@ impl Cluster<'_> {
             self.trace.extend(calls.map(|call| format!("step {step}: {call}")));
         }
         let free = station.world.device.available();
-        station.core.close_step(&mut station.board, free).map_err(refused("close_step"))?;
-        station.tape.note(Verb::CloseStep { device_free: free }, [0; 4]);
+        // Every other step, what the batch has still to take was promised to it.
+        let promised = if step.is_multiple_of(2) { station.scheduler.to_come(&self.scenario.requests) } else { 0 };
+        let room = DeviceRoom { free, promised };
+        let before = station.core.cache().sizes().device.evictable;
+        station.core.close_step(&mut station.board, room).map_err(refused("close_step"))?;
+        let evictable = station.core.cache().sizes().device.evictable;
+        let keeps = free + evictable >= promised || evictable == before;
+        ensure(keeps, "promise", || {
+            format!("{promised} tokens were promised, {free} are free and {evictable} evictable")
+        })?;
+        station.tape.note(Verb::CloseStep { device_free: free, promised }, [0; 4]);
         self.tell(rank)?;
         if rank == 0
             && let Some(reference) = &mut self.reference

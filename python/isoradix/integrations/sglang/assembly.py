@@ -50,7 +50,6 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         logger.error("this rank has no host memory: %s", host.failure)
     plane = connect(ctx.server_args, chosen)
     engine = make_engine(device, host)
-    low_water = int(allocator.size * chosen.low_water) if memory.hicache_write_policy == "write_back" else 0
     driver = Driver(
         plane,
         engine,
@@ -58,11 +57,11 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         page_size=params.page_size,
         host_pages=host.num_pages,
         settings={"kv": device.shape.describe(), "layout": host.layout},
-        writing=_writing(memory.hicache_write_policy, low_water),
+        writing=_writing(memory.hicache_write_policy, int(allocator.size * chosen.low_water)),
         load_back_min=chosen.load_back_min,
         **_options(params, memory, chosen),
     )
-    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner, low_water)
+    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner)
     allocator.get_kvcache().register_layer_transfer_counter(cache.layers)
     ctx.tp_worker.register_hicache_layer_transfer_counter(cache.layers)
     agreed = driver.cache.host_ledger.capacity

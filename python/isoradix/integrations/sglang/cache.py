@@ -111,11 +111,11 @@ class IsoradixCache(BasePrefixCache):
     def end_step(self) -> None:
         """What the step wished for begins."""
         self._open = False
-        self.driver.end(self._free_for_cleaning())
+        self.driver.end(self._promised())
 
-    def _free_for_cleaning(self) -> int | None:
-        """Free slots as write-back counts them; None for what there are."""
-        return None
+    def _promised(self) -> int:
+        """Tokens that admitted requests have still to be given."""
+        return 0
 
     def fail(self, error: Exception) -> None:
         """The scheduler has failed, in whatever it did: says why, if it was another rank, and else tells the others."""
