@@ -67,7 +67,9 @@ from isoradix._isoradix import (
     blame,
     copy_rows,
     pages_within,
+    read_at_once,
     read_frame,
+    write_at_once,
 )
 from isoradix._typing import (
     BytesLike,
@@ -159,5 +161,7 @@ __all__ = [
     "blame",
     "copy_rows",
     "pages_within",
+    "read_at_once",
     "read_frame",
+    "write_at_once",
 ]

@@ -818,6 +818,9 @@ class FrameInfo:
     def vote(self) -> int | None:
         """Ordinal of the vote that it carries; None if it carries no new one."""
     @property
+    def applied_step(self) -> int | None:
+        """The last step that every rank had applied, as that vote says; None without one, and before the first."""
+    @property
     def controls(self) -> list[Control]:
         """The leader's decisions, in the order in which they are applied."""
     @property
@@ -974,6 +977,9 @@ class VoteMachine:
     @property
     def in_flight(self) -> bool:
         """Whether a ballot is filled and its vote not completed."""
+    @property
+    def paused(self) -> bool:
+        """Whether some rank is paused, as the vote completed last says."""
     @property
     def uncompared(self) -> int:
         """Votes in which this rank had no digest to compare. For a report."""
@@ -1166,6 +1172,12 @@ def copy_rows(
     progress: CopyProgress | None = None,
 ) -> int:
     """Copies rows of each source to rows of the destination at the same place; gives how many runs that took."""
+
+def read_at_once(connection: int, most: int) -> bytes | None:
+    """Read what has arrived, with the GIL held: no bytes if the other end has closed, None if nothing is there."""
+
+def write_at_once(connection: int, data: BytesLike) -> int:
+    """Hand bytes over, with the GIL held; how many of them there was room for."""
 
 class IsoradixError(Exception):
     """Base class of every error this package raises on purpose."""

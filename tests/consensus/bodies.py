@@ -2,15 +2,18 @@
 
 import threading
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from tests.consensus.lock import lock_wanted
 from tests.consensus.ranks import Member
 
 from isoradix import Control, ProtocolError
 from isoradix.consensus import GlooPlane, PiggybackPlane, Topology, all_waits
 
 STEPS = 60
+LOCK_STEPS = 200
 SIZES = [0, 8, 9, 1000, 1, 1024]
 
 
@@ -66,6 +69,26 @@ def many_controls(member: Member) -> list[int]:
     with member.driver.step([Control.stop()] if member.leads else ()):
         pass
     return sizes
+
+
+def keeps_the_lock(member: Member) -> tuple[int, int, int]:
+    """Steps of the leader beside a thread that wants the interpreter's lock: how many gave it away, how many waited for
+    room, and how often the thread got it."""
+    driver, counts = member.driver, member.driver.plane.counts
+    given_away = waited = 0
+    with lock_wanted() if member.leads else nullcontext([0]) as turns:
+        for _ in range(LOCK_STEPS):
+            before, waits = turns[0], sum(counts.waits.values())
+            driver.enter()
+            if sum(counts.waits.values()) > waits:
+                waited += 1
+            else:
+                given_away += turns[0] > before
+            driver.end()
+            time.sleep(0.005)
+    with driver.step([Control.stop()] if member.leads else ()):
+        pass
+    return given_away, waited, turns[0]
 
 
 def held_back(member: Member) -> int:

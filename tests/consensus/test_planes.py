@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.consensus.bodies import (
+    LOCK_STEPS,
     SIZES,
     STEPS,
     Late,
@@ -17,6 +18,7 @@ from tests.consensus.bodies import (
     fails,
     gathers,
     held_back,
+    keeps_the_lock,
     many_controls,
     out_of_order,
     pauses,
@@ -61,6 +63,12 @@ def test_a_frame_of_many_decisions_arrives_whole(plane: type, tmp_path: Path) ->
 def test_the_leader_runs_ahead_by_no_more_than_the_pipeline(tmp_path: Path) -> None:
     answers = run(GlooPlane, Topology(pp=3), held_back, tmp_path, report_ms=200, fatal_ms=10_000)
     assert answers == [4, 4, 0], answers
+
+
+def test_the_leaders_step_keeps_the_interpreters_lock(tmp_path: Path) -> None:
+    given_away, waited, turns = run(GlooPlane, SQUARE, keeps_the_lock, tmp_path)[0]
+    assert given_away == 0
+    assert waited < LOCK_STEPS // 2 < turns, "most steps had room, and the lock was wanted"
 
 
 @pytest.mark.parametrize("plane", [GlooPlane, ChainPlane])

@@ -41,8 +41,6 @@ class PlaneCounts:
     votes: int = 0
     frames: int = 0
     votes_framed: int = 0
-    newest_framed: int = -1
-    """Ordinal of the vote framed last, on the leader."""
     vote_age_steps: int = 0
     """Steps from the last one that every rank had applied, as a framed vote says, to its frame, summed."""
     vote_age_ms: float = 0.0

@@ -82,13 +82,19 @@ impl VoteMachine {
         self.in_flight
     }
 
+    /// Whether some rank is paused, as the vote completed last says.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.seen().is_some_and(|seen| !seen.running())
+    }
+
     /// When the next vote is due.
     #[must_use]
     pub fn pace(&self) -> Pace {
         match &self.seen {
             None => Pace::After { ms: self.pacing.busy_ms },
             Some(seen) if seen.stopping() => Pace::Leave,
-            Some(seen) if !seen.running() => Pace::After { ms: self.pacing.paused_ms },
+            Some(_) if self.is_paused() => Pace::After { ms: self.pacing.paused_ms },
             Some(seen) if seen.issued() > seen.retired() => Pace::After { ms: self.pacing.busy_ms },
             Some(_) => Pace::After { ms: self.pacing.idle_ms },
         }

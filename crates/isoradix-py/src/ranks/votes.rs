@@ -187,6 +187,12 @@ impl VoteMachine {
         self.inner.enter(py, || false, |votes| votes.is_in_flight())
     }
 
+    /// Whether some rank is paused, as the vote completed last says.
+    #[getter]
+    fn paused(&self, py: Python<'_>) -> PyResult<bool> {
+        self.inner.enter(py, || false, |votes| votes.is_paused())
+    }
+
     /// Votes in which this rank had no digest to compare, since its scheduler was thousands of steps ahead. For a report.
     #[getter]
     fn uncompared(&self, py: Python<'_>) -> PyResult<u64> {
