@@ -127,6 +127,40 @@ def test_both_tiers_hit_as_the_servers_or_differ_for_a_known_reason(played: Any,
     assert mine >= SHARE[name] * other
 
 
+@pytest.mark.parametrize("name", some(DEVICE + BOTH))
+def test_a_listener_hears_of_the_same_blocks(recorded: Any, name: str) -> None:
+    """KV events, each tier by itself: step by step those of the server's own cache, which may keep others on host."""
+    from sglang.srt.disaggregation.kv_events import StorageMedium
+
+    from .listening import Block, Listener
+    from .playback import Playback, server_for
+
+    setting, *events = recorded(name)
+    numbers: dict[Block, int] = {}
+    sides = []
+    for cache_name in ("isoradix", "rust"):
+        playback = Playback(server_for(cache_name, setting, kv_events=True))
+        sides.append((playback, Listener(numbers)))
+    common, either = 0, 0
+    for event in events:
+        for playback, listener in sides:
+            playback.play([event])
+            listener.hear(playback.cache.take_events())
+        device, host = (
+            [listener.blocks(medium) for _, listener in sides] for medium in (StorageMedium.GPU, StorageMedium.CPU)
+        )
+        mine = sides[0][0].cache.tree
+        assert len(device[0]) * setting.page_size == mine.total_size
+        if name in DEVICE:
+            assert device[0] == device[1]
+            assert not host[0] | host[1]
+        else:
+            assert len(host[0]) * setting.page_size == mine.sizes.host_total
+            common += len(host[0] & host[1])
+            either += len(host[1])
+    print(name, common, either)
+
+
 def hits(seen: Any) -> tuple[int, int]:
     """By tier, in tokens."""
     return seen.device, seen.host

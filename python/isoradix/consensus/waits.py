@@ -154,8 +154,10 @@ class WaitBoard:
         return waits
 
     def close(self) -> None:
-        """Removes the file. A rank that was killed leaves it behind, as evidence: whoever makes a board in that folder a
-        day later removes it. A no-op the second time."""
+        """Removes the file. A no-op the second time.
+
+        A rank that was killed leaves it behind, as evidence; a day later the next board in that folder removes it.
+        """
         if not self._map.closed:
             self._map.close()
             self.path.unlink(missing_ok=True)
