@@ -95,7 +95,7 @@ def test_a_listener_knows_what_is_in_each_tier_and_all_ranks_say_the_same(writin
         assert listeners[0].blocks == cached(cache)
         for medium in MEDIA:
             told[medium] += len(listeners[0].blocks[medium])
-    assert all(count > 500 for count in told.values()), told
+    assert all(count > 200 for count in told.values()), told
 
 
 def test_a_block_is_told_to_each_tier_it_comes_to() -> None:
@@ -110,10 +110,9 @@ def test_a_block_is_told_to_each_tier_it_comes_to() -> None:
     cluster.step(lambda node: node.insert([1, 2, 3, 4]))
     assert heard() == [("BlockStored", "GPU", [first, second])]
     cluster.step(lambda node: node.find([1, 2]))
+    assert heard() == [], "not before it is done"
     cluster.settle()
-    assert heard() == [("BlockStored", "CPU_PINNED", [first]), ("BlockStored", "CPU_PINNED", [second])], (
-        "once it is done"
-    )
+    assert heard() == [("BlockStored", "CPU_PINNED", [first]), ("BlockStored", "CPU_PINNED", [second])]
     cluster.step(Node.evict_all)
     assert heard() == [("BlockRemoved", "GPU", [second, first])]
     cluster.step(lambda node: node.load([1, 2, 3, 4]))
