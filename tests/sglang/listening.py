@@ -8,14 +8,17 @@ Block = tuple[int | None, tuple[int, ...], str | None]
 
 
 class Listener:
-    """Takes in events as a router does, and is strict: a block is stored once, below one that is there.
+    """Takes in events as a router does: a block is stored once in a tier, and removed if it is there.
 
     Args:
         numbers: of blocks, shared by listeners that are to be compared: hashes are each cache's own.
+        closed: whether a tier never has a block without the one above it.
     """
 
-    def __init__(self, numbers: dict[Block, int]) -> None:
+    def __init__(self, numbers: dict[Block, int], closed: bool) -> None:
         self._numbers = numbers
+        self._closed = closed
+        self._known: dict[int, int] = {}
         self._tiers: dict[str, dict[int, int]] = {}
 
     def hear(self, events: Iterable[Any]) -> None:
@@ -37,12 +40,13 @@ class Listener:
 
     def _store(self, event: Any) -> None:
         tier = self._tier(event)
-        above = None if event.parent_block_hash is None else tier[event.parent_block_hash]
+        above = None if event.parent_block_hash is None else self._known[event.parent_block_hash]
+        assert not self._closed or above is None or event.parent_block_hash in tier, "parents first"
         for at, block_hash in enumerate(event.block_hashes):
             tokens = tuple(event.token_ids[at * event.block_size : (at + 1) * event.block_size])
             above = self._numbers.setdefault((above, tokens, event.cache_salt), len(self._numbers))
             assert block_hash not in tier, "stored twice"
-            tier[block_hash] = above
+            tier[block_hash] = self._known[block_hash] = above
 
     def _tier(self, event: Any) -> dict[int, int]:
         # one cache names it by the enumeration, the other by its value: on the wire they are the same
