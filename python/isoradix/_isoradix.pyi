@@ -214,7 +214,7 @@ class Record:
 
 @final
 class BlockStored:
-    """Blocks that are cached from now on: a run of pages under one parent."""
+    """Blocks that are in a tier from now on: a run of pages under one parent."""
 
     @property
     def block_hashes(self) -> list[int]:
@@ -233,7 +233,7 @@ class BlockStored:
         """Always None; consumers that know adapters by number read `lora_name` instead."""
     @property
     def medium(self) -> str:
-        """Where the blocks lie: "GPU"."""
+        """Where the blocks lie: "GPU" on the device, "CPU_PINNED" on host."""
     @property
     def cache_salt(self) -> str | None:
         """Salt of the namespace."""
@@ -245,14 +245,14 @@ class BlockStored:
 
 @final
 class BlockRemoved:
-    """Blocks that are no longer cached."""
+    """Blocks that are no longer in a tier."""
 
     @property
     def block_hashes(self) -> list[int]:
         """Hash of each page, as in the `BlockStored` that announced it."""
     @property
     def medium(self) -> str:
-        """Where the blocks lay: "GPU"."""
+        """Where the blocks lay: "GPU" on the device, "CPU_PINNED" on host."""
     def as_dict(self) -> dict[str, Any]:
         """The event as a map for msgpack or JSON, tagged "BlockRemoved" under "type"."""
 

@@ -119,6 +119,24 @@ def fails(member: Member) -> None:
                 member.insert(100_000)  # one decision that nobody else takes
 
 
+def is_told(member: Member) -> str:
+    """A rank that waits for nothing of its plane hears that it is lost."""
+    plane, lost = member.driver.plane, threading.Event()
+    plane.when_lost(lost.set)
+    with member.driver.step():
+        member.insert(16)
+    member.barrier.wait(20)
+    assert not lost.is_set()
+    if member.rank == member.given[0]:
+        with member.driver.step():
+            raise ZeroDivisionError("this rank's own matter")
+    assert lost.wait(20)
+    late = threading.Event()
+    plane.when_lost(late.set)
+    assert late.is_set(), "at once"
+    return "told"
+
+
 def stands_still(member: Member) -> None:
     for number in range(1000):
         with member.driver.step():

@@ -18,6 +18,7 @@ from tests.consensus.bodies import (
     fails,
     gathers,
     held_back,
+    is_told,
     keeps_the_lock,
     many_controls,
     out_of_order,
@@ -93,6 +94,13 @@ def test_a_rank_that_parts_is_found_and_everybody_ends(plane: type, rank: int, t
     assert found, answers
     if rank:
         assert all(rank in answer.ranks for answer in answers), answers
+
+
+@pytest.mark.parametrize("plane", [GlooPlane, ChainPlane])
+def test_the_loss_of_a_plane_is_told(plane: type, tmp_path: Path) -> None:
+    """On the leader, which is in no call of the plane, and on the followers."""
+    answers = run(plane, SQUARE, is_told, tmp_path, 2)
+    assert [*answers[:2], answers[3]] == ["told"] * 3, answers
 
 
 @pytest.mark.parametrize("rank", [0, 1, 3])

@@ -63,7 +63,7 @@ mod tree;
 pub use cache::{Config, Evicted, Insert, Match, NodeInfo, PrefixCache, Resume, Sizes, TierSizes};
 pub use clock::Stamp;
 pub use error::{Error, ErrorKind};
-pub use events::KvEvent;
+pub use events::{KvEvent, Tier};
 pub use evidence::{Record, RecordKind};
 pub use holds::{HostLockReceipt, LockReceipt, PinReceipt};
 pub use ints::Ints;

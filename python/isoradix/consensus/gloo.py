@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from isoradix import Board, Control, FrameInfo, InvalidInputError, Rank, VoteMachine, read_frame
 from isoradix.consensus.frames import FrameTree
-from isoradix.consensus.lifeline import Verdict
 from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer, NcclReducer
 from isoradix.consensus.remote import RemotePlane
@@ -75,8 +74,8 @@ class VotingPlane(RemotePlane):
             if self._failure is not None:
                 raise self._lost(None)
 
-    def _cut(self, verdict: Verdict | None = None) -> None:
-        super()._cut(verdict)
+    def _cut(self) -> None:
+        super()._cut()
         if self._votes is not None:
             self._votes.reducer.cut()
 

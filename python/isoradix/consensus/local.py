@@ -63,6 +63,9 @@ class LocalPlane:
     def check(self) -> None:
         """Nobody else can be lost."""
 
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Never."""
+
     def leave(self) -> None:
         """Closes it."""
         self._closed = True

@@ -107,6 +107,10 @@ class Plane(Protocol):
             PlaneLost, DivergenceError: the plane is lost.
         """
 
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` when the plane is lost, on the thread that finds it out, or at once if it is lost by then.
+        Perhaps more than once. The last `tell` counts."""
+
     def leave(self) -> None:
         """After the stop frame: waits for the last vote, then closes. A no-op on a plane that is closed."""
 

@@ -1,7 +1,7 @@
 """What every plane between processes has: a meeting, lifelines, a wait board with its watch, and one way to end."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -59,6 +59,7 @@ class RemotePlane:
         self.step = 0
         self._closed = False
         self._failure: Exception | None = None
+        self._tell_lost: Callable[[], None] = lambda: None
         self._waits = WaitBoard(wait_board, rank, self.place.member, epoch)
         self._groups: dict[str, Group] = {}
         self._lifelines: Lifelines | None = None
@@ -71,7 +72,7 @@ class RemotePlane:
                     self._groups[name] = Group(meeting, name, members)
             self._connect(meeting)
             self._watch = Watch(self._waits, patience, meeting.rank_of)
-            self._lifelines = Lifelines(meeting, self._beat, self._look, self._cut)
+            self._lifelines = Lifelines(meeting, self._beat, self._look, self._on_verdict)
         except BaseException:
             self._cut()
             self._close()
@@ -146,7 +147,11 @@ class RemotePlane:
             own = f"rank {self.place.rank} {too_long}"
             self._lifelines.declare(Verdict(verdict.ranks, f"{verdict.reason}; {own}"))
 
-    def _cut(self, _: Verdict | None = None) -> None:
+    def _on_verdict(self, _: Verdict) -> None:
+        self._cut()
+        self._tell_lost()
+
+    def _cut(self) -> None:
         """Ends whatever this rank waits for in a group."""
         for group in self._groups.values():
             group.cut()
@@ -154,6 +159,7 @@ class RemotePlane:
     def _on_failure(self, error: Exception) -> None:
         """The vote thread has ended early: by a finding, or by a broken connection, whose reason lifelines tell."""
         self._failure = error
+        self._tell_lost()
         if self._lifelines is None or _is_broken(error):
             return
         ranks = named_by(error, self.topology, self.place.domain)
@@ -186,6 +192,13 @@ class RemotePlane:
         """
         if self.is_lost():
             raise self._lost(None)
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` when the plane is lost, on the thread that finds it out, or at once if it is lost by then.
+        Perhaps more than once. The last `tell` counts."""
+        self._tell_lost = tell
+        if self.is_lost():
+            tell()
 
     def _check(self, what: str) -> None:
         if self._closed:

@@ -2,6 +2,7 @@
 
 use super::{Busy, Chosen, Copies, PrefixCache, Resume, Segment, Space, TierSizes, in_memory};
 use crate::error::Error;
+use crate::events::Tier;
 use crate::evidence::{Record, RecordKind};
 use crate::holds::{HostLockReceipt, LockReceipt};
 use crate::ints::{Ints, Part, SLOTS};
@@ -26,17 +27,31 @@ impl PrefixCache {
 
     /// Every node on the path that is on host alone takes its part of `slots`, which begin at unit `base`.
     pub(super) fn revive(&mut self, id: NodeId, slots: Ints<'_>, base: usize) {
-        let mut at = id;
-        while self.tree.nodes[at].is_host_only() {
-            let node = &self.tree.nodes[at];
+        let path: Vec<NodeId> = self.tree.path_up(id).take_while(|at| self.tree.nodes[*at].is_host_only()).collect();
+        for at in &path {
+            let node = &self.tree.nodes[*at];
             let (begin, end) = ((node.depth - node.pages) as usize, node.depth as usize);
             let own = slots.slice(begin * self.tree.page - base, end * self.tree.page - base);
-            let parent = node.parent;
-            self.tree.revive(at, own);
-            at = parent;
+            self.tree.revive(*at, own);
         }
         // It has a child on the device now, and is no leaf there any more.
-        self.order.changed(&self.tree, at);
+        let above = path.last().map_or(id, |top| self.tree.nodes[*top].parent);
+        self.order.changed(&self.tree, above);
+        self.tell_stored(&path, Tier::Device);
+    }
+
+    /// The nodes of a path, deepest first, have come to a tier.
+    fn tell_stored(&mut self, path: &[NodeId], tier: Tier) {
+        if let Some(events) = &mut self.events {
+            path.iter().rev().for_each(|at| events.stored(&self.tree, *at, tier));
+        }
+    }
+
+    /// A node has left a tier.
+    fn tell_removed(&mut self, id: NodeId, tier: Tier) {
+        if let Some(events) = &mut self.events {
+            events.removed(id, tier);
+        }
     }
 
     /// Takes a victim off the device that stays on host; gives its parent.
@@ -44,6 +59,7 @@ impl PrefixCache {
         let node = &self.tree.nodes[id];
         self.record(Record::new(RecordKind::Demote, node.sequence, units, 0, node.content));
         self.tree.demote(id, out);
+        self.tell_removed(id, Tier::Device);
         self.order.changed(&self.tree, id);
         self.tree.nodes[id].parent
     }
@@ -174,16 +190,18 @@ impl PrefixCache {
     pub(crate) fn backed(&mut self, end: NodeHandle, pages: &[u32]) {
         let segment = Segment { end, pages: count(pages.len()) };
         let (mut end, mut above) = (pages.len(), ROOT);
-        for at in self.nodes_of(segment) {
-            let begin = end - self.tree.nodes[at].pages as usize;
-            self.tree.set_host_pages(at, &pages[begin..end]);
-            (end, above) = (begin, self.tree.nodes[at].parent);
-            self.record_on_host(at);
-            self.order.changed(&self.tree, at);
+        let nodes = self.nodes_of(segment);
+        for at in &nodes {
+            let begin = end - self.tree.nodes[*at].pages as usize;
+            self.tree.set_host_pages(*at, &pages[begin..end]);
+            (end, above) = (begin, self.tree.nodes[*at].parent);
+            self.record_on_host(*at);
+            self.order.changed(&self.tree, *at);
         }
         if self.order.ranks_copies() {
             self.order.changed(&self.tree, above);
         }
+        self.tell_stored(&nodes, Tier::Host);
     }
 
     /// Gives up host copies of nodes that are on the device too, until `pages` pages are free or nothing is left that may go;
@@ -201,6 +219,7 @@ impl PrefixCache {
             freed += gone;
             self.record(Record::new(RecordKind::GiveUp, sequence, self.to_units(gone), 0, content));
             self.tree.give_up_host_pages(id);
+            self.tell_removed(id, Tier::Host);
             self.order.changed(&self.tree, id);
             self.order.changed(&self.tree, parent);
         }

@@ -22,7 +22,7 @@ from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
 from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
 from isoradix.driver import Driver
-from isoradix.integrations.sglang.events import for_server
+from isoradix.integrations.sglang.events import for_server, lora_name
 from isoradix.integrations.sglang.guard import Guard
 from isoradix.integrations.sglang.pools import ServerSlots
 
@@ -79,7 +79,7 @@ class IsoradixCache(BasePrefixCache):
         self._open = False
         self._guard = Guard(driver.plane) if driver.plane.topology.members > 1 else None
         self._scheduler: weakref.ref[Any] | None = None
-        self._lora_names = params.kv_event_lora_names
+        self._lora_name = lora_name(params)
         self._metrics: ServerMetrics | None = None
         if params.enable_metrics:
             from isoradix.integrations.sglang import metrics  # binds itself to the server's folder
@@ -313,7 +313,7 @@ class IsoradixCache(BasePrefixCache):
 
     def take_events(self) -> list[Any]:
         """What entered and left the cache since the last call."""
-        return for_server(self.tree.take_events(), self._lora_names)
+        return for_server(self.tree.take_events(), self._lora_name)
 
     def sanity_check(self) -> None:
         """Checks every invariant of the tree.

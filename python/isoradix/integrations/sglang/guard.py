@@ -9,13 +9,11 @@ import logging
 import os
 import signal
 import threading
-import time
 from typing import Final
 
 from isoradix import IsoradixError
 from isoradix.consensus.plane import Plane
 
-PERIOD_S: Final = 0.05
 GRACE_S: Final = 3.0
 """How long a scheduler has to come to its next step, and find there that the plane is lost."""
 VERDICT_S: Final = 1.0
@@ -34,22 +32,22 @@ class Guard:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._parent = os.getppid()
-        self._stopped = threading.Event()
+        self._woken, self._stopped = threading.Event(), threading.Event()
         self._saying = threading.Lock()
         self._said = False
+        plane.when_lost(self._woken.set)
         self._thread = threading.Thread(target=self._run, name="isoradix-guard", daemon=True)
         self._thread.start()
 
     def explains(self) -> bool:
         """Whether another rank is why this one's scheduler has failed; logs it if so. Waits a second to hear it."""
-        until = time.monotonic() + VERDICT_S
-        while not self._is_lost() and time.monotonic() < until:
-            time.sleep(PERIOD_S)
-        return self._said
+        self._woken.wait(VERDICT_S)
+        return self._is_lost()
 
     def stop(self) -> None:
         """The server ends in order."""
         self._stopped.set()
+        self._woken.set()
         self._thread.join()
 
     def _is_lost(self) -> bool:
@@ -64,11 +62,9 @@ class Guard:
         return self._said
 
     def _run(self) -> None:
-        while not self._stopped.wait(PERIOD_S):
-            if self._is_lost():
-                if not self._stopped.wait(GRACE_S):
-                    self._end_server()
-                return
+        self._woken.wait()
+        if not self._stopped.is_set() and self._is_lost() and not self._stopped.wait(GRACE_S):
+            self._end_server()
 
     def _end_server(self) -> None:
         """As the server's own watchdog does it: the parent ends all that it has started."""

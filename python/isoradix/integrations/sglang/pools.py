@@ -6,10 +6,15 @@ import numpy as np
 import torch
 
 from isoradix import IntSequence, OutOfSlotsError, Slots
-from isoradix.integrations.sglang.limits import LAYOUTS
-from isoradix.kv import DevicePool, HostPool, KVShape, MHAShape, MLAShape
+from isoradix.kv import DevicePool, HostPool, KVShape, Layout, MHAShape, MLAShape
 
 GB: Final = 10**9
+LAYOUTS: Final[dict[str, Layout]] = {
+    "layer_first": "layer_first",
+    "page_first": "page_first",
+    "page_first_direct": "page_first",
+}
+"""The server's names of host layouts, and this package's."""
 
 
 class ServerSlots:
@@ -71,7 +76,7 @@ def device_pool(pool: Any) -> DevicePool:
     else:
         buffers = {"kv": pool.kv_buffer}
         shape = MLAShape(pool.layer_num, pool.kv_buffer[0][0].numel(), pool.store_dtype)
-    return DevicePool.over(shape, buffers)
+    return DevicePool(shape, len(buffers[shape.parts[0]][0]), buffers=buffers)
 
 
 def host_pool(device: DevicePool, memory: Any, page_size: int, num_slots: int) -> HostPool:

@@ -11,6 +11,7 @@ from sglang.srt.mem_cache.base_prefix_cache import (
     MatchPrefixParams,
     MatchResult,
 )
+from sglang.srt.runtime_context import get_memory
 from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
 from isoradix import HostLockReceipt, InvalidInputError, NodeHandle, OutOfSlotsError, StaleHandleError
@@ -84,6 +85,11 @@ class TieredIsoradixCache(IsoradixCache):
         self._host = host
         self._model_runner = model_runner
         self._loads = False
+        if self._metrics is not None:
+            from isoradix.integrations.sglang.metrics import TransferCounts
+
+            per_token, policy = host.shape.bytes_per_token, get_memory().hicache_write_policy
+            self._metrics.count_transfers(TransferCounts(self.tree, self.metrics_collector, per_token, policy))
 
     # steps
 
