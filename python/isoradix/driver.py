@@ -224,7 +224,8 @@ class Driver:
         """
         self.rank.close_step(self.slots.available if device_free is None else device_free)
         self._open = False
-        self.loads = tuple(self._carry_out(self.rank.take_effects()))
+        effects = self.rank.take_effects()
+        self.loads = tuple(self._carry_out(effects)) if effects else ()
 
     def _carry_out(self, effects: Iterable[Query | Start | Cancel | FreeSlots]) -> Iterator[Copy]:
         """Starts copies; gives those that the forward pass waits for."""

@@ -104,7 +104,9 @@ class TieredIsoradixCache(IsoradixCache):
         The server admits such a prompt once, for all its chunks, and does not look again whether there is room for the
         next. What is being written to host cannot be evicted.
         """
-        scheduler = None if self._scheduler is None or self._low_water == 0 else self._scheduler()
+        if self._low_water == 0:
+            return super()._free_for_cleaning()
+        scheduler = None if self._scheduler is None else self._scheduler()
         request = None if scheduler is None else scheduler.chunked_req
         if request is None:
             return None
