@@ -141,7 +141,7 @@ impl ExtentAllocator {
 
     /// Whether a run of `len` granules surely fits.
     pub(crate) fn has_room(&self, len: u32) -> bool {
-        self.memory.end() < LIMIT && LIMIT - 1 - self.memory.end() >= len
+        self.memory.has_room(len, LIMIT)
     }
 
     /// Every run lies below.

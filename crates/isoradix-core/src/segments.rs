@@ -4,38 +4,61 @@
 //! comes zeroed, and takes room in the machine as it is written. Between two segments lies one address that is
 //! nobody's, the *fence*: granules on both sides of it are no neighbours.
 //!
-//! Finding a granule is a binary search over the segments: some ten for a million words, and ten more for each tenfold.
+//! Segments begin at multiples of a *chunk* of addresses, so that two array accesses find a granule's words.
 
-/// Words of the smallest segment: where there is little memory yet, it should not be in pieces.
+/// Words of a chunk, at least: where there is little memory yet, it should not be in pieces.
 const WORDS_MIN: usize = 16 * 1024;
 
 /// Zeroed memory by granule; see the module's notes.
 pub(crate) struct Segments {
     /// Words in a granule.
     words: usize,
-    /// First addresses, in order.
-    starts: Vec<u32>,
-    memory: Vec<Box<[u32]>>,
+    /// A chunk has two to this power of addresses.
+    chunk_bits: u32,
+    /// The segment of each chunk.
+    chunks: Vec<u32>,
+    segments: Vec<Segment>,
     /// Past the last address.
     end: u32,
+}
+
+struct Segment {
+    start: u32,
+    words: Box<[u32]>,
 }
 
 impl Segments {
     /// No memory yet.
     pub(crate) fn new(words: usize) -> Self {
-        Self { words, starts: Vec::new(), memory: Vec::new(), end: 0 }
+        let chunk_bits = WORDS_MIN.div_ceil(words).next_power_of_two().ilog2();
+        Self { words, chunk_bits, chunks: Vec::new(), segments: Vec::new(), end: 0 }
     }
 
     /// Adds a segment of at least `len` granules, and gives its first address; `None` if it would end past `limit`.
     pub(crate) fn add(&mut self, len: u32, limit: u32) -> Option<u32> {
-        let start = if self.end == 0 { 0 } else { self.end.checked_add(1)? };
-        let room = limit.checked_sub(start).filter(|room| len <= *room)?;
-        let least = u32::try_from(WORDS_MIN.div_ceil(self.words)).unwrap_or(u32::MAX);
-        let len = len.max(self.end / 4).max(least).min(room);
-        self.starts.push(start);
-        self.memory.push(vec![0; len as usize * self.words].into());
-        self.end = start + len;
+        let start = self.next_start()?;
+        let end = self.end_of(start, len.max(self.end / 4), limit).or_else(|| self.end_of(start, len, limit))?;
+        let segment = u32::try_from(self.segments.len()).expect("fewer than addresses");
+        self.chunks.resize((end >> self.chunk_bits) as usize + 1, segment);
+        self.segments.push(Segment { start, words: vec![0; (end - start) as usize * self.words].into() });
+        self.end = end;
         Some(start)
+    }
+
+    /// Whether a segment of at least `len` granules can be added.
+    pub(crate) fn has_room(&self, len: u32, limit: u32) -> bool {
+        self.next_start().is_some_and(|start| self.end_of(start, len, limit).is_some())
+    }
+
+    fn next_start(&self) -> Option<u32> {
+        if self.end == 0 { Some(0) } else { self.end.checked_add(1) }
+    }
+
+    /// Where a segment ends that has `len` granules and the fence, in whole chunks.
+    fn end_of(&self, start: u32, len: u32, limit: u32) -> Option<u32> {
+        let chunks = (u64::from(len) + 1).div_ceil(1 << self.chunk_bits);
+        let end = u64::from(start) + (chunks << self.chunk_bits) - 1;
+        u32::try_from(end).ok().filter(|end| *end <= limit)
     }
 
     /// Past the last address.
@@ -46,35 +69,30 @@ impl Segments {
 
     /// Addresses that are nobody's.
     pub(crate) fn fences(&self) -> impl Iterator<Item = u32> + '_ {
-        self.starts.iter().skip(1).map(|start| start - 1)
+        self.segments.iter().skip(1).map(|segment| segment.start - 1)
     }
 
     /// The words of granules that lie in one segment.
     #[inline]
     pub(crate) fn of(&self, start: u32, granules: u32) -> &[u32] {
-        let segment = self.segment(start);
-        let at = (start - self.starts[segment]) as usize * self.words;
-        &self.memory[segment][at..at + granules as usize * self.words]
+        let segment = &self.segments[self.chunks[(start >> self.chunk_bits) as usize] as usize];
+        let at = (start - segment.start) as usize * self.words;
+        &segment.words[at..at + granules as usize * self.words]
     }
 
     /// The same, to be written.
     #[inline]
     pub(crate) fn of_mut(&mut self, start: u32, granules: u32) -> &mut [u32] {
-        let segment = self.segment(start);
-        let at = (start - self.starts[segment]) as usize * self.words;
-        &mut self.memory[segment][at..at + granules as usize * self.words]
+        let segment = &mut self.segments[self.chunks[(start >> self.chunk_bits) as usize] as usize];
+        let at = (start - segment.start) as usize * self.words;
+        &mut segment.words[at..at + granules as usize * self.words]
     }
 
     /// Bytes of the heap that it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let words: usize = self.memory.iter().map(|segment| segment.len()).sum();
-        let books = self.starts.capacity() * size_of::<u32>() + self.memory.capacity() * size_of::<Box<[u32]>>();
-        words * size_of::<u32>() + books
-    }
-
-    #[inline]
-    fn segment(&self, at: u32) -> usize {
-        self.starts.partition_point(|start| *start <= at) - 1
+        let words: usize = self.segments.iter().map(|segment| segment.words.len()).sum();
+        let books = self.segments.capacity() * size_of::<Segment>();
+        (words + self.chunks.capacity()) * size_of::<u32>() + books
     }
 }
 
@@ -85,25 +103,25 @@ mod tests {
     #[test]
     fn a_segment_is_a_quarter_or_what_is_asked_for_and_nothing_moves() {
         let mut segments = Segments::new(64);
-        assert_eq!(segments.add(10, 5_000), Some(0));
-        segments.of_mut(255, 1).fill(7);
-        assert_eq!((segments.end(), segments.add(1_000, 5_000)), (256, Some(257)));
-        assert_eq!((segments.end(), segments.add(1, 5_000)), (1_257, Some(1_258)));
-        assert_eq!(segments.end(), 1_258 + 1_257 / 4);
-        assert_eq!(segments.fences().collect::<Vec<_>>(), [256, 1_257]);
-        segments.of_mut(257, 1).fill(9);
-        segments.of_mut(1_256, 1).fill(8);
-        assert_eq!((segments.of(254, 2)[63], segments.of(254, 2)[64]), (0, 7));
-        assert_eq!((segments.of(257, 1)[0], segments.of(1_256, 1)[63], segments.of(1_258, 1)[0]), (9, 8, 0));
-        let words = (256 + 1_000 + 314) * 64;
-        assert!((4 * words..4 * words + 200).contains(&segments.memory_bytes()));
+        assert_eq!((segments.add(10, 50_000), segments.end()), (Some(0), 255));
+        segments.of_mut(254, 1).fill(7);
+        assert_eq!((segments.add(4_000, 50_000), segments.end()), (Some(256), 256 + 4_095));
+        assert_eq!((segments.add(1, 50_000), segments.end()), (Some(4_352), 4_352 + 1_279));
+        assert_eq!(segments.fences().collect::<Vec<_>>(), [255, 4_351]);
+        segments.of_mut(256, 1).fill(9);
+        segments.of_mut(4_350, 1).fill(8);
+        assert_eq!((segments.of(253, 2)[63], segments.of(253, 2)[64]), (0, 7));
+        assert_eq!((segments.of(256, 1)[0], segments.of(4_350, 1)[63], segments.of(4_352, 1)[0]), (9, 8, 0));
+        let words = (255 + 4_095 + 1_279) * 64;
+        assert!((4 * words..4 * words + 400).contains(&segments.memory_bytes()));
     }
 
     #[test]
     fn the_address_space_ends() {
         let mut segments = Segments::new(64);
-        assert_eq!((segments.add(10, 9), segments.add(10, 10), segments.end()), (None, Some(0), 10));
-        assert_eq!((segments.add(1, 10), segments.add(1, 11), segments.add(1, 12)), (None, None, Some(11)));
-        assert_eq!(segments.end(), 12, "no more than there is room for");
+        assert_eq!((segments.add(10, 254), segments.add(10, 255), segments.end()), (None, Some(0), 255));
+        assert!(!segments.has_room(1, 510) && segments.has_room(255, 511) && !segments.has_room(256, 511));
+        assert_eq!((segments.add(1, 510), segments.add(1, 511), segments.end()), (None, Some(256), 511));
+        assert_eq!((segments.add(u32::MAX, u32::MAX), segments.has_room(u32::MAX, u32::MAX)), (None, false));
     }
 }
