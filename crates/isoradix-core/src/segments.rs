@@ -17,7 +17,7 @@ pub(crate) struct Segments {
     chunk_bits: u32,
     /// The segment of each chunk.
     chunks: Vec<u32>,
-    segments: Vec<Segment>,
+    memory: Vec<Segment>,
     /// Past the last address.
     end: u32,
 }
@@ -31,16 +31,16 @@ impl Segments {
     /// No memory yet.
     pub(crate) fn new(words: usize) -> Self {
         let chunk_bits = WORDS_MIN.div_ceil(words).next_power_of_two().ilog2();
-        Self { words, chunk_bits, chunks: Vec::new(), segments: Vec::new(), end: 0 }
+        Self { words, chunk_bits, chunks: Vec::new(), memory: Vec::new(), end: 0 }
     }
 
     /// Adds a segment of at least `len` granules, and gives its first address; `None` if it would end past `limit`.
     pub(crate) fn add(&mut self, len: u32, limit: u32) -> Option<u32> {
         let start = self.next_start()?;
         let end = self.end_of(start, len.max(self.end / 4), limit).or_else(|| self.end_of(start, len, limit))?;
-        let segment = u32::try_from(self.segments.len()).expect("fewer than addresses");
+        let segment = u32::try_from(self.memory.len()).expect("fewer than addresses");
         self.chunks.resize((end >> self.chunk_bits) as usize + 1, segment);
-        self.segments.push(Segment { start, words: vec![0; (end - start) as usize * self.words].into() });
+        self.memory.push(Segment { start, words: vec![0; (end - start) as usize * self.words].into() });
         self.end = end;
         Some(start)
     }
@@ -69,13 +69,13 @@ impl Segments {
 
     /// Addresses that are nobody's.
     pub(crate) fn fences(&self) -> impl Iterator<Item = u32> + '_ {
-        self.segments.iter().skip(1).map(|segment| segment.start - 1)
+        self.memory.iter().skip(1).map(|segment| segment.start - 1)
     }
 
     /// The words of granules that lie in one segment.
     #[inline]
     pub(crate) fn of(&self, start: u32, granules: u32) -> &[u32] {
-        let segment = &self.segments[self.chunks[(start >> self.chunk_bits) as usize] as usize];
+        let segment = &self.memory[self.chunks[(start >> self.chunk_bits) as usize] as usize];
         let at = (start - segment.start) as usize * self.words;
         &segment.words[at..at + granules as usize * self.words]
     }
@@ -83,15 +83,15 @@ impl Segments {
     /// The same, to be written.
     #[inline]
     pub(crate) fn of_mut(&mut self, start: u32, granules: u32) -> &mut [u32] {
-        let segment = &mut self.segments[self.chunks[(start >> self.chunk_bits) as usize] as usize];
+        let segment = &mut self.memory[self.chunks[(start >> self.chunk_bits) as usize] as usize];
         let at = (start - segment.start) as usize * self.words;
         &mut segment.words[at..at + granules as usize * self.words]
     }
 
     /// Bytes of the heap that it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let words: usize = self.segments.iter().map(|segment| segment.words.len()).sum();
-        let books = self.segments.capacity() * size_of::<Segment>();
+        let words: usize = self.memory.iter().map(|segment| segment.words.len()).sum();
+        let books = self.memory.capacity() * size_of::<Segment>();
         (words + self.chunks.capacity()) * size_of::<u32>() + books
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::testing::SplitMix64;
 use crate::events::KvEvent;
 use crate::testing::SplitMix64;
 

@@ -114,7 +114,7 @@ class IsoradixCache(BasePrefixCache):
         self.driver.end(self._free_for_cleaning())
 
     def _free_for_cleaning(self) -> int | None:
-        """Free slots as write-back counts them, for which nobody asks where nothing is written; None for what there are."""
+        """Free slots as write-back counts them, of which nobody asks where it does not write; None for what there are."""
         return 0
 
     def fail(self, error: Exception) -> None:
