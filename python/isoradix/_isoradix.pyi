@@ -971,6 +971,8 @@ class VoteMachine:
         """Check the vector that the ranks have reduced, and keep it."""
     def pace(self) -> int | None:
         """Milliseconds from the last vote to the next; None if every rank has applied the stop frame."""
+    def has_news(self, board: Board) -> bool:
+        """Whether the next vote would say more than the last one: for a rank that is alone in its domain."""
     @property
     def vote(self) -> int:
         """Ordinal of the vote that is filled next, or in flight."""

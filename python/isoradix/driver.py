@@ -220,14 +220,17 @@ class Driver:
 
         Args:
             promised: tokens for which the scheduler has promised room that they have not taken yet, equal on all ranks.
-                What is copied to host cannot be evicted meanwhile; so many stay free or evictable, and other copies wait.
+                What is copied to host cannot be evicted meanwhile; so many stay free or evictable, and the copies of
+                other tokens wait.
 
         Raises:
             InvalidInputError: `promised` is negative.
         """
-        self.rank.close_step(self.slots.available, promised)
+        # nobody asks what is free where nothing is copied
+        self.rank.close_step(0 if self.engine is None else self.slots.available, promised)
         self._open = False
-        self.loads = tuple(self._carry_out(self.rank.take_effects()))
+        effects = self.rank.take_effects()
+        self.loads = tuple(self._carry_out(effects)) if effects else ()
 
     def _carry_out(self, effects: Iterable[Query | Start | Cancel | FreeSlots]) -> Iterator[Copy]:
         """Starts copies; gives those that the forward pass waits for."""

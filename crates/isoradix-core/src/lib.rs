@@ -41,6 +41,7 @@ mod extent;
 mod hash;
 mod holds;
 pub mod host;
+mod ids;
 mod ints;
 mod limits;
 mod namespace;
@@ -54,6 +55,7 @@ mod provenance;
 mod rank;
 mod residency;
 mod runs;
+mod segments;
 mod sha256;
 #[cfg(test)]
 mod testing;

@@ -117,7 +117,9 @@ impl PrefixCache {
         units.check_from(0)?;
         let mut whole = Vec::new();
         Error::make_room(&mut whole, units.end + 1, "the tokens of a prefetch")?;
-        key.slice(0, if units.end == 0 { 0 } else { units.offset() + units.end }).write_into(&mut whole, 0);
+        let length = if units.end == 0 { 0 } else { units.offset() + units.end };
+        whole.resize(length, 0);
+        key.slice(0, length).write_to(&mut whole);
         Ok(whole)
     }
 
@@ -176,7 +178,7 @@ impl PrefixCache {
             let Some(id) = self.order.pop_host() else { break };
             let node = &self.tree.nodes[id];
             let (sequence, content, gone) = (node.sequence, node.content, node.pages);
-            out.extend_from_slice(self.tree.host_pages(id));
+            self.tree.append_host_pages(id, out);
             freed += gone;
             let units = self.to_units(gone);
             self.record(Record::new(RecordKind::EvictHost, sequence, units, 0, content));
@@ -215,7 +217,7 @@ impl PrefixCache {
             };
             let node = &self.tree.nodes[id];
             let (sequence, content, gone, parent) = (node.sequence, node.content, node.pages, node.parent);
-            out.extend_from_slice(self.tree.host_pages(id));
+            self.tree.append_host_pages(id, out);
             freed += gone;
             self.record(Record::new(RecordKind::GiveUp, sequence, self.to_units(gone), 0, content));
             self.tree.give_up_host_pages(id);
@@ -413,7 +415,9 @@ impl PrefixCache {
             return Err(Error::Held { what: format!("namespace {namespace}"), held_tokens: self.to_units(held_pages) });
         }
         let before = pages.len();
-        pages.extend(nodes.iter().flat_map(|id| self.tree.host_pages(*id)));
+        for id in &nodes {
+            self.tree.append_host_pages(*id, pages);
+        }
         self.remove_namespace(namespace, out).inspect_err(|_| pages.truncate(before))
     }
 
@@ -434,18 +438,20 @@ impl PrefixCache {
 
     /// Appends the host pages of a segment.
     pub(crate) fn segment_host_pages(&self, segment: Segment, out: &mut Vec<u32>) {
-        self.nodes_of(segment).into_iter().rev().for_each(|at| out.extend_from_slice(self.tree.host_pages(at)));
+        self.nodes_of(segment).into_iter().rev().for_each(|at| self.tree.append_host_pages(at, out));
     }
 
     /// Appends the host pages of one node.
     pub(crate) fn host_pages(&self, node: NodeHandle, out: &mut Vec<u32>) -> Result<(), Error> {
-        out.extend_from_slice(self.tree.host_pages(self.tree.nodes.resolve(node)?));
+        self.tree.append_host_pages(self.tree.nodes.resolve(node)?, out);
         Ok(())
     }
 
     /// The host pages of all nodes.
     pub(crate) fn all_host_pages(&self) -> Vec<u32> {
-        self.tree.walk(ROOT).flat_map(|id| self.tree.host_pages(id).iter().copied()).collect()
+        let mut pages = Vec::new();
+        self.tree.walk(ROOT).for_each(|id| self.tree.append_host_pages(id, &mut pages));
+        pages
     }
 
     /// Sizes by tier.
@@ -482,7 +488,7 @@ impl PrefixCache {
                 self.tree.append_slots(id, slots);
             }
             let pages = if host.contains(&id) { &mut kept.pages } else { &mut free.pages };
-            pages.extend_from_slice(self.tree.host_pages(id));
+            self.tree.append_host_pages(id, pages);
         }
         self.reset();
         (free, kept)

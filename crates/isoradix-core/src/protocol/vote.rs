@@ -100,6 +100,14 @@ impl VoteMachine {
         }
     }
 
+    /// Whether the next vote would say anything of which the last one did not say the end: operations are under way, or
+    /// this rank pauses, stops, or could back another number of pages. For a rank that is alone in its domain: where there
+    /// are others they may have news, and all vote equally often.
+    #[must_use]
+    pub fn has_news(&self, board: &Board) -> bool {
+        self.seen().is_none_or(|seen| board.has_news(seen.words()))
+    }
+
     /// Writes this rank's next ballot to `out`, and keeps it on the board.
     ///
     /// # Errors

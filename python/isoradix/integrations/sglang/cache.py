@@ -167,19 +167,20 @@ class IsoradixCache(BasePrefixCache):
         if length <= 0:
             return
         kv, namespace, priority = req.kv, (req.extra_key, req.cache_salt), req.priority or 0
-        row = self.req_to_token_pool.req_to_token[kv.req_pool_idx]
         known = min(kv.cache_protected_len, length)
         if kv.cache_inserted_len == 0 and self._metrics is not None:
             self._count(req, known)
         resume = self._resume(req, length)
+        table, row = self.req_to_token_pool.req_to_token, kv.req_pool_idx
         done = self.tree.insert(
             memoryview(tokens)[: length + self._bigram],
-            row[known if resume else 0 : length].cpu().numpy(),
+            table[row, known if resume else 0 : length].cpu().numpy(),
             namespace,
             priority=priority,
             resume=resume,
         )
-        self._adopt(row, known, done.prefix_len, done.node)
+        if done.prefix_len > known:
+            self._adopt(table[row], known, done.prefix_len, done.node)
         self._mark_prompt(req, length, namespace, priority)
         kv.cache_inserted_len = max(kv.cache_inserted_len, length)
         self.unlock(req.lock)
@@ -195,8 +196,6 @@ class IsoradixCache(BasePrefixCache):
 
     def _adopt(self, row: torch.Tensor, known: int, cached: int, node: NodeHandle) -> None:
         """The tree's slots take the place of those that the request computed for tokens cached meanwhile."""
-        if cached <= known:
-            return
         self.token_to_kv_pool_allocator.free_segment(row[known:cached].to(torch.int64, copy=True), start_pos=known)
         row[known:cached] = self.slots.tensor(self.tree.slots(node)[known:cached]).to(row.dtype)
 
@@ -272,7 +271,7 @@ class IsoradixCache(BasePrefixCache):
 
     def path_device_indices(self, node: NodeHandle) -> torch.Tensor:
         """Slots from the root to a node: int64, on the device."""
-        return self.slots.tensor(self.tree.slots(node))
+        return self.slots.none if node == self.tree.root else self.slots.tensor(self.tree.slots(node))
 
     def supports_prefix_sharing(self) -> bool:
         """Always: it is not made where sharing is off."""

@@ -27,6 +27,7 @@ class ServerSlots:
     def __init__(self, allocator: Any) -> None:
         self._allocator = allocator
         self.page_size: int = allocator.page_size
+        self.none = self.tensor(())
 
     @property
     def total(self) -> int:
