@@ -68,6 +68,7 @@ from isoradix._isoradix import (
     copy_rows,
     pages_within,
     read_frame,
+    read_records,
 )
 from isoradix._typing import (
     BytesLike,
@@ -160,4 +161,5 @@ __all__ = [
     "copy_rows",
     "pages_within",
     "read_frame",
+    "read_records",
 ]
