@@ -160,6 +160,9 @@ def replay_cluster(job: Job, source: Source, json: bool, report: Path | None) ->
         _show(source.name, summary)
     for finding in summary.findings:
         show_error(finding)
+    parted = [one.message for one in outcome.failures.values() if one.error == "DivergenceError"]
+    if parted:
+        show_error(parted[0])  # the others say the same
     if report is not None:
         save_report(report, cluster_page(summary, source.name, command_line(), __version__))
     return FINDING if summary.findings else OK
