@@ -51,6 +51,7 @@ for command, examples, summary in (
     (bench.bench, bench.EXAMPLES, "Time single operations, or measure memory."),
     (waits.waits, waits.EXAMPLES, "Show what the ranks on this machine wait for."),
     (journals.diff, journals.DIFF_EXAMPLES, "Compare the journals of ranks: where they part, and who is at fault."),
+    (journals.view, journals.VIEW_EXAMPLES, "A page of the journals: trees side by side, step by step."),
     (journals.replay_journal, journals.REPLAY_EXAMPLES, "Do again what one rank did, from its journal."),
 ):
     app.command(epilog=_literal(examples), short_help=summary)(command)

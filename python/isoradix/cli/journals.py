@@ -1,4 +1,4 @@
-"""`isoradix diff` and `isoradix replay-journal`."""
+"""`isoradix diff`, `isoradix replay-journal` and `isoradix view`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,8 @@ import typer
 
 from isoradix import __version__
 from isoradix.cli.errors import FINDING, OK, UsageError, show_error
-from isoradix.cli.output import show_facts, show_json, tracking
+from isoradix.cli.output import command_line, save_report, show_facts, show_json, tracking
+from isoradix.cli.values import report_path
 from isoradix.journal.decisions import ranks_named
 from isoradix.journal.diff import Comparison, compare
 from isoradix.journal.folder import find
@@ -29,6 +30,11 @@ REPLAY_EXAMPLES: Final = """Examples:
   isoradix replay-journal out/journals/20261130T040018-001/rank-0000.000.journal --json
 
 Exit code 0 if every decision and digest is reproduced, 1 if one is not.
+"""
+VIEW_EXAMPLES: Final = """Examples:
+
+  isoradix view out/journals
+  isoradix view out/journals/20261130T040018-001 -o out/parted.html
 """
 JSON: Final[Any] = typer.Option("--json", help="Print one JSON object instead of text.")
 FOLDER: Final[Any] = typer.Argument(metavar="DIR", help="Where ranks have written journals, of one run or of several.")
@@ -150,3 +156,31 @@ def replay_journal(
     if difference is not None:
         show_error(f"{difference}\nhint: the release, a policy or a value that is in no journal is another one")
     return FINDING if difference is not None else OK
+
+
+def view(
+    folder: Annotated[Path, FOLDER],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("journals.html"),
+) -> int:
+    """Write a page that shows the trees of two ranks side by side, step by step, and where they part.
+
+    Of several runs it is the newest in which ranks have parted, or else the newest. The page needs nothing beside
+    itself. Steps around the parting are all there, of the others up to 200.
+    """
+    from isoradix.report.view import view_page
+
+    report_path(output, "--output")
+    groups = find(folder)
+    with tracking(f"compare {folder}", len(groups)) as tracker:
+        chosen = None
+        for number, group in enumerate(reversed(groups)):
+            found = compare(group)
+            chosen = found if chosen is None or found.parting is not None else chosen
+            tracker.reached(number + 1)
+            if found.parting is not None:
+                break
+    assert chosen is not None, "a folder without journals is refused"
+    with tracking(f"do {chosen.group.name} again", None) as tracker:
+        page = view_page(chosen, command_line(), __version__, tracker.reached)
+    save_report(output, page, "--output")
+    return OK

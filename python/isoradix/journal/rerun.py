@@ -31,13 +31,14 @@ class Rerun:
 
     Args:
         journal: from the rank's first step on.
+        hear: told of every entry before it is done.
 
     Raises:
         InvalidInputError: it begins later, its policy is a function, or its agreement cannot be read.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, hear: Callable[[Entry], None] | None = None) -> None:
+        self._journal, self._hear = journal, hear
         head = journal.head
         if not journal.whole:
             what = f"{journal.name!r} begins with step {head['step']}, of segment {head['segment']}"
@@ -88,6 +89,8 @@ class Rerun:
         self._no_more()
 
     def _do(self, entry: Entry, after: Entry | None) -> Iterator[End]:
+        if self._hear is not None:
+            self._hear(entry)
         if not isinstance(entry, Decisions):
             self._no_more()
         match entry:
