@@ -137,13 +137,10 @@ class Driver:
         self.stopped = False
         member = plane.place.member
         record = StartRecord(member, plane.topology.members, host_pages)
-        for name, value in self._settings(page_size, options).items():
-            record.set(name, value)
-        record.set("pacing", str(pacing))
-        for name, value in (settings or {}).items():
-            record.set(name, value)  # refused if it is one of the above
-        records = plane.gather(record.to_bytes())
-        agreement = agree(records)
+        agreed = {**self._settings(page_size, options), "pacing": str(pacing)}
+        for name, value in (*agreed.items(), *(settings or {}).items()):
+            record.set(name, value)  # refused if it is set already
+        agreement = agree(plane.gather(record.to_bytes()))
         self.cache = TieredCache(
             rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
         )
@@ -155,7 +152,8 @@ class Driver:
         self.journal = None
         """Where this rank writes down what it is given and decides; None if nowhere."""
         if journal is not None:
-            head = {**self._head(page_size, options), "start_records": [data.hex() for data in records]}
+            said = {"capacity_pages": agreement.capacity_pages, "settings": {**agreed, **(settings or {})}}
+            head = {**self._head(page_size, options), **said}
             self.journal = Recorder(journal / self.run, plane.place.rank, head, journal_bytes)
             self.rank, self.cache = recorded(self.rank, self.cache, self.journal)
         if engine is not None:
@@ -236,6 +234,8 @@ class Driver:
             self.journal.fail(error)
         ranks = named_by(error, self.plane.topology, self.plane.place.domain)
         self.plane.fail(f"{type(error).__name__}: {first_line(error)}", ranks or None)
+        if self.journal is not None:
+            self.journal.close()
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """The first half of `step`, for schedulers that are no block."""

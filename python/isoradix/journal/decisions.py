@@ -70,6 +70,16 @@ def described(record: Record) -> str:
     return " ".join(parts)
 
 
+def apart(records: Sequence[Record]) -> list[str]:
+    """Different decisions in words, with as much of each as it takes to tell them apart."""
+    texts = [described(record) for record in records]
+    if len(set(texts)) < len(texts):
+        texts = [f"{text} at step {one.step} seq {one.seq}" for text, one in zip(texts, records, strict=True)]
+    if len(set(texts)) < len(texts):
+        texts = [f"{text} with digest {one.digest:#018x}" for text, one in zip(texts, records, strict=True)]
+    return texts
+
+
 def as_json(record: Record) -> dict[str, Any]:
     """All fields of a decision; hashes as hexadecimal text."""
     plain = {name: getattr(record, name) for name in ("step", "seq", "kind", "resumed", "node", "a", "b")}
@@ -101,12 +111,14 @@ class Decided:
 
     def __str__(self) -> str:
         """`divergence at step 200 seq 4711: rank 3 decided ..., ranks 0,1,2 decided ...; last common step 199`."""
-        parts = (f"{ranks_named(ranks)} decided {described(record)}" for record, ranks in self.groups())
+        groups = self.groups()
+        texts = apart([record for record, _ in groups])
+        parts = (f"{ranks_named(ranks)} decided {text}" for text, (_, ranks) in zip(texts, groups, strict=True))
         return f"divergence at step {self.step} seq {self.seq}: {', '.join(parts)}; last common step {self.step - 1}"
 
 
 def first_unequal(records: Mapping[int, bytes]) -> Decided | None:
-    """Where the records of several ranks, from one place on, are not equal any more; None if they are as far as they go.
+    """Where the records of several ranks are not equal any more; None if they are as far as they go.
 
     A rank that has none left there is left out: it has not come so far, or has ended.
     """
@@ -120,4 +132,4 @@ def first_unequal(records: Mapping[int, bytes]) -> Decided | None:
 def of_step(records: bytes, step: int) -> bytes:
     """Those of one step."""
     words = np.frombuffer(records, dtype="<u8").reshape(-1, RECORD_BYTES // 8)
-    return words[words[:, 0] == step].tobytes()
+    return bytes(words[words[:, 0] == step].tobytes())

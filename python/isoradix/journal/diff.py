@@ -263,7 +263,9 @@ def _frame_field(frames: Mapping[int, Frame]) -> Input:
     unequal = np.flatnonzero(np.any([one != other for other in others], axis=0))
     word = int(unequal[0]) // 8 if len(unequal) else shortest // 8
     begin = _FRAME_HEAD + 8 * word
-    values = {rank: int.from_bytes(frame.data[begin : begin + 8], "little", signed=True) for rank, frame in frames.items()}
+    values = {
+        rank: int.from_bytes(frame.data[begin : begin + 8], "little", signed=True) for rank, frame in frames.items()
+    }
     return Input(f"word {word} of the frame's vote", {rank: str(value) for rank, value in values.items()})
 
 

@@ -51,7 +51,9 @@ def find(folder: Path) -> list[Group]:
         ranks.setdefault(head["rank"], []).append((path, head))
     if not found:
         what = f"{str(folder)!r} has no journals"
-        raise InvalidInputError(f"{what}\nhint: isoradix replay --journal DIR writes some, and so does ISORADIX_JOURNAL")
+        raise InvalidInputError(
+            f"{what}\nhint: isoradix replay --journal DIR writes some, and so does ISORADIX_JOURNAL"
+        )
     return [_group(key, ranks) for key, ranks in sorted(found.items())]
 
 

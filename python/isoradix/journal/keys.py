@@ -50,8 +50,8 @@ class KeyWriter:
     def shorten(self, key: Tokens) -> tuple[int, int, Tokens]:
         """The number of an earlier key (0 for none), how many of its tokens come first, and those that follow."""
         lengths = [1 << power for power in range(4, len(key).bit_length()) if 1 << power < len(key)]
-        data = memoryview(key).cast("B")
-        names = [(length, hash(data[: 4 * length].tobytes())) for length in (*lengths, len(key))]
+        data = key.tobytes()
+        names = [(length, hash(data[: 4 * length])) for length in (*lengths, len(key))]
         number, shared = 0, 0
         for name in reversed(names):
             number = self._beginnings.get(name, 0)

@@ -179,7 +179,8 @@ def _entries_of(path: Path) -> Iterator[Entry]:
 def _decode(kind: Kind, data: bytes, calls: CallReader) -> Entry:
     match kind:
         case Kind.FRAME if len(data) >= layout.FRAME.size:
-            return Frame(*layout.FRAME.unpack_from(data), data[layout.FRAME.size :])
+            step, digest = layout.FRAME.unpack_from(data)
+            return Frame(step, digest, data[layout.FRAME.size :])
         case Kind.CALL:
             return Call(*calls.decode(data))
         case Kind.DECISIONS if not len(data) % 64:

@@ -1,5 +1,6 @@
-"""Writes down what one rank is given and what it decides: around its cache and its `Rank`, in the order of the calls."""
+"""Writes down what one rank is given and what it decides: around its cache and its `Rank`, call by call."""
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, cast
@@ -24,7 +25,6 @@ from isoradix import (
     TieredMatchResult,
 )
 from isoradix.journal import layout
-from isoradix.journal.decisions import DIFF_HINT
 from isoradix.journal.layout import Kind
 from isoradix.journal.verbs import VERBS, CallWriter, Point, Verb
 from isoradix.journal.writer import LEAST_BYTES, LIMIT_BYTES, SegmentWriter
@@ -35,7 +35,7 @@ _FLUSH_S: Final = 5.0
 
 
 class Recorder:
-    """One rank's journal while it is written. Calls come from the scheduler's thread.
+    """One rank's journal while it is written. Calls come from the scheduler's thread, but for `fail`.
 
     Args:
         folder: of the run; made if it is not there.
@@ -59,7 +59,8 @@ class Recorder:
         self._lacks = False
         self._block = bytearray()
         self._calls = CallWriter()
-        self._closed = False
+        self._ended = False
+        self._writing = threading.RLock()
         self._begin_segment(1)
 
     @property
@@ -75,41 +76,59 @@ class Recorder:
 
     def frame(self, step: int, digest: int, frame: bytes) -> None:
         """A step begins: a segment may, too."""
-        if self._lacks or self._written > self._writer.segment_bytes:
-            self._begin_segment(step)
-        self._block += layout.entry(Kind.FRAME, layout.FRAME.pack(step, digest) + frame)
+        with self._writing:
+            if self._lacks or self._written > self._writer.segment_bytes:
+                self._begin_segment(step)
+            self._add(Kind.FRAME, layout.FRAME.pack(step, digest) + frame)
 
-    def call(self, verb: Verb, arguments: tuple[Any, ...]) -> None:
-        self._block += layout.entry(Kind.CALL, self._calls.encode(verb, arguments))
+    def call(self, verb: Verb, arguments: tuple[Any, ...], records: bytes) -> None:
+        """A call has succeeded, and this was decided."""
+        with self._writing:
+            self._add(Kind.CALL, self._calls.encode(verb, arguments))
+            self.decisions(records)
 
     def decisions(self, records: bytes) -> None:
-        if records:
-            self._block += layout.entry(Kind.DECISIONS, records)
-        if len(self._block) > _BLOCK_BYTES:
-            self._hand_over()
+        """What came of the entry before."""
+        with self._writing:
+            if records:
+                self._add(Kind.DECISIONS, records)
+            if len(self._block) > _BLOCK_BYTES:
+                self._hand_over()
 
     def end(self, step: int, digest: int, tree_digest: int) -> None:
-        self._block += layout.entry(Kind.END, layout.END.pack(step, digest, tree_digest))
-        self._hand_over()
+        """A step is closed."""
+        with self._writing:
+            self._add(Kind.END, layout.END.pack(step, digest, tree_digest))
+            self._hand_over()
 
     def fail(self, error: BaseException) -> None:
-        """This rank's last words. What is open is written; the error names the file."""
-        if self._closed:
-            return
-        self._block += layout.entry(Kind.FAILURE, f"{type(error).__name__}: {error}".encode(errors="replace"))
-        self.close()
+        """This rank's last words: what is open is handed over, and nothing is written after it. The error names the
+        file. Any thread may call."""
+        with self._writing:
+            if not self._ended:
+                self._add(Kind.FAILURE, f"{type(error).__name__}: {error}".encode(errors="replace"))
+                self._hand_over()
+                self._ended = True
         if isinstance(error, IsoradixError):
-            what, _, hint = str(error).partition("\nhint: ")
-            hint = hint.replace(DIFF_HINT, "").replace("isoradix diff DIR", "").strip("; ")
-            named = f"this rank's journal is {self.path}; see isoradix diff {self.folder}"
-            error.args = (f"{what}\nhint: {hint + '; ' if hint else ''}{named}",)
+            self._name_in(error)
+
+    def _name_in(self, error: IsoradixError) -> None:
+        what, _, hint = str(error).partition("\nhint: ")
+        named = f"this rank's journal is {self.path}; see isoradix diff {self.folder}"
+        if named not in hint:
+            others = [part for part in hint.split("; ") if part and "isoradix diff DIR" not in part]
+            error.args = (f"{what}\nhint: {'; '.join([*others, named])}",)
 
     def close(self) -> None:
-        """Writes what is left. A no-op the second time."""
-        if not self._closed:
-            self._closed = True
+        """Waits until all is written, for five seconds at most. A no-op the second time."""
+        with self._writing:
             self._hand_over()
-            self._writer.close(_FLUSH_S)
+            self._ended = True
+        self._writer.close(_FLUSH_S)
+
+    def _add(self, kind: Kind, data: bytes) -> None:
+        if not self._ended:
+            self._block += layout.entry(kind, data)
 
     def _begin_segment(self, step: int) -> None:
         self._hand_over()
@@ -169,8 +188,7 @@ class RecordedCache:
 
     def note(self, name: str, *arguments: Any) -> None:
         """A call has succeeded."""
-        self._recorder.call(VERBS[name], arguments)
-        self._recorder.decisions(self._cache.take_records())
+        self._recorder.call(VERBS[name], arguments, self._cache.take_records())
 
     def _node(self, node: NodeHandle) -> int:
         known = self._sequences.get(node)

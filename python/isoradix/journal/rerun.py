@@ -6,8 +6,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from isoradix import Board, InvalidInputError, IsoradixError, NodeHandle, Rank, TieredCache, __version__, agree, read_records
-from isoradix.journal.decisions import described, first_unequal
+from isoradix import (
+    Board,
+    InvalidInputError,
+    IsoradixError,
+    NodeHandle,
+    Rank,
+    StartRecord,
+    TieredCache,
+    __version__,
+    agree,
+    read_records,
+)
+from isoradix.journal.decisions import apart, described, first_unequal
 from isoradix.journal.reader import Call, Decisions, End, Entry, Failure, Frame, Journal
 from isoradix.journal.verbs import Verb
 
@@ -46,7 +57,9 @@ class Rerun:
         options = dict(head.get("options") or {})
         if isinstance(options.get("policy"), dict):
             what = f"the policy of {journal.name!r} is the Python function {options['policy'].get('function')!r}"
-            raise InvalidInputError(f"{what}, which a journal does not have\nhint: it can be compared, by isoradix diff")
+            raise InvalidInputError(
+                f"{what}, which a journal does not have\nhint: it can be compared, by isoradix diff"
+            )
         try:
             self.cache = self._make(head, options)
         except (IsoradixError, LookupError, TypeError, ValueError) as error:
@@ -63,13 +76,11 @@ class Rerun:
 
     def _make(self, head: dict[str, Any], options: dict[str, Any]) -> TieredCache:
         member, epoch, window = head["member"], head["epoch"], options.get("window", 64)
-        agreement = agree([bytes.fromhex(record) for record in head["start_records"]])
+        agreement = agree([StartRecord(0, 1, head["capacity_pages"]).to_bytes()])
         if options.get("prefetch_patience") is not None:
             options["prefetch_patience"] = tuple(options["prefetch_patience"])
         # without memory of its own: it decides as a rank that has some, and waits for no copy
-        cache = TieredCache(
-            rank=member, host_pages=None, agreement=agreement, page_size=head["page_size"], **options
-        )
+        cache = TieredCache(rank=member, host_pages=None, agreement=agreement, page_size=head["page_size"], **options)
         self.rank = Rank.of_the_past(cache, Board(member, window), epoch=epoch, domain=head["domain"])
         return cache
 
@@ -196,7 +207,7 @@ def _unequal(then: bytes, now: bytes) -> str:
     """The first of two runs of records that differs, in words."""
     found = first_unequal({0: then, 1: now})
     if found is not None:
-        one, other = (described(found.by_rank[run]) for run in (0, 1))
+        one, other = apart([found.by_rank[run] for run in (0, 1)])
         return f"seq {found.seq}: it decides {other}, and decided {one}"
     longer, verb = (then, "decided") if len(then) > len(now) else (now, "decides")
     record = read_records(longer[min(len(then), len(now)) :])[0]

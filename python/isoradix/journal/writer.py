@@ -11,24 +11,28 @@ from isoradix.journal import layout
 logger: Final = logging.getLogger("isoradix")
 
 QUEUE_BYTES_MAX: Final = 32 << 20
-SEGMENTS_MAX: Final = 8
+_SEGMENTS: Final = 8
 LIMIT_BYTES: Final = 1 << 30
 LEAST_BYTES: Final = 1 << 16
 
 
 class SegmentWriter:
-    """Segments `NAME.000.journal`, `NAME.001.journal` and so on; of these the last eight are kept.
+    """Segments `NAME.000.journal`, `NAME.001.journal` and so on; the oldest are given up where there are too many.
 
     Args:
         folder: where; it is there.
         name: of the journal.
-        limit_bytes: of all segments together; a segment has an eighth of it, and a block more at most.
+        limit_bytes: of all segments together; but the newest is kept whole. A segment has an eighth of it, and what its
+            last step takes beyond that.
     """
 
     def __init__(self, folder: Path, name: str, limit_bytes: int) -> None:
         self.folder = folder
         self._name = name
-        self.segment_bytes = max(limit_bytes // SEGMENTS_MAX, 1)
+        self.segment_bytes = limit_bytes // _SEGMENTS
+        self._limit_bytes = limit_bytes
+        self._sizes: deque[tuple[int, int]] = deque()
+        """Segments and their bytes, the oldest first."""
         self._queue: deque[tuple[bytes, int | None]] = deque()
         self._waiting = 0
         self._changed = threading.Condition()
@@ -74,9 +78,10 @@ class SegmentWriter:
                     if stream is not None:
                         stream.close()
                     stream = self.path(segment).open("xb", buffering=0)
-                    self.path(segment - SEGMENTS_MAX).unlink(missing_ok=True)
+                    self._sizes.append((segment, 0))
                 assert stream is not None, "the first block names its segment"
                 stream.write(data)
+                self._count(len(data))
                 with self._changed:
                     self._waiting -= len(data)
                     self._changed.notify_all()
@@ -85,6 +90,13 @@ class SegmentWriter:
         finally:
             if stream is not None:
                 stream.close()
+
+    def _count(self, size: int) -> None:
+        """So much more is in the newest segment: gives up the oldest, as far as that is too much."""
+        newest, before = self._sizes.pop()
+        self._sizes.append((newest, before + size))
+        while len(self._sizes) > 1 and sum(one for _, one in self._sizes) > self._limit_bytes:
+            self.path(self._sizes.popleft()[0]).unlink(missing_ok=True)
 
     def _next(self) -> tuple[bytes, int | None] | None:
         with self._changed:

@@ -408,14 +408,14 @@ function zoom(node) {
   show();
 }
 
-// where they part, and what is around it
+// where they part, and the path to it
 function near() {
   go(partingAt());
   const pane = panes.find((one) => one.nodes.has(one.partedNode));
   if (!pane) return;
   pinned = pane.partedNode;
   zoomed = null;
-  zoom(pane.nodes.get(pinned)[PARENT] || pinned);
+  zoom(pinned);
 }
 
 function go(to) {

@@ -41,7 +41,9 @@ def view_page(found: Comparison, command: str, version: str, reached: Callable[[
         for state in states.run():
             shown.append(_state(state))
             reached(state.step)
-        classes.append({"ranks": one.ranks, "states": shown, "note": states.difference, "about": _about(states.content)})
+        classes.append(
+            {"ranks": one.ranks, "states": shown, "note": states.difference, "about": _about(states.content)}
+        )
     page = Page(f"isoradix: journals of run {found.group.run}", _lead(found), command)
     page.tiles(_tiles(found))
     data = {"parting": _parting(found), "focus": focus, "head": _head(found), "classes": classes}
@@ -69,7 +71,7 @@ def _last_step(found: Comparison) -> int:
     ends = [step for step, _ in found.ended.values()]
     if found.parting is None:
         return max(ends, default=1)
-    return found.parting.step + found.group.journals[0].head["topology"]["pp"] + 4
+    return found.parting.step + int(found.group.journals[0].head["topology"]["pp"]) + 4
 
 
 def _focus(found: Comparison) -> int:
@@ -112,9 +114,7 @@ def _state(state: State) -> dict[str, Any]:
 
 
 def _about(content: Content) -> dict[str, Any]:
-    return {
-        f"{sequence}-{length}": [tag, tokens] for (sequence, length), (tag, tokens) in content.by_node.items()
-    }
+    return {f"{sequence}-{length}": [tag, tokens] for (sequence, length), (tag, tokens) in content.by_node.items()}
 
 
 def _head(found: Comparison) -> dict[str, Any]:
@@ -139,10 +139,13 @@ def _parting(found: Comparison) -> dict[str, Any] | None:
 
 def _lead(found: Comparison) -> str:
     parting, group = found.parting, found.group
+    who = f"Epoch {group.epoch}, domain {group.domain}: {ranks_named(group.ranks)}"
     if parting is None:
-        return f"Epoch {group.epoch}, domain {group.domain}: {ranks_named(group.ranks)} are equal, as far as they go"
-    named = f"{ranks_named(parting.culprits)} at fault" if parting.culprits else "undetermined which of them is at fault"
-    return f"Epoch {group.epoch}, domain {group.domain}: {ranks_named(group.ranks)} parted at step {parting.step:,}, {named}"
+        return f"{who} are equal, as far as they go"
+    fault = (
+        f"{ranks_named(parting.culprits)} at fault" if parting.culprits else "undetermined which of them is at fault"
+    )
+    return f"{who} parted at step {parting.step:,}, {fault}"
 
 
 def _tiles(found: Comparison) -> list[tuple[str, str]]:
