@@ -73,7 +73,7 @@ class Lifelines:
         beat: what this rank says of itself.
         tick: called at every beat, on the lifelines' thread.
         on_lost: called once, on the thread that finds it out, when the plane is lost.
-        decided: this rank's records of a step, asked on any thread.
+        decided: this rank's records of a step, and whether the step is closed; asked on any thread.
     """
 
     def __init__(
@@ -82,12 +82,13 @@ class Lifelines:
         beat: Callable[[], Beat],
         tick: Callable[[], None],
         on_lost: Callable[[Verdict], None],
-        decided: Callable[[int], bytes],
+        decided: Callable[[int], tuple[bytes, bool]],
     ) -> None:
         self._meeting = meeting
         self._beat, self._tick, self._on_lost, self._decided = beat, tick, on_lost, decided
         self._decisions: dict[int, bytes] = {}
         self._heard_decisions = threading.Condition()
+        self._telling = threading.Lock()
         self._interval_s = min(0.25, meeting.patience.fatal_ms / 8000)
         self._lost = threading.Event()
         self._declaring, self._saying = threading.Lock(), threading.Lock()
@@ -109,13 +110,27 @@ class Lifelines:
 
     def wait_for_decisions(self, seconds: float) -> dict[int, bytes]:
         """What each rank has decided in the step of the verdict, as far as the ranks have said so within that time."""
+        self._tell_decisions()
 
         def all_told() -> bool:
             return all(peer.rank in self._decisions or peer.gone for peer in self._peers)
 
         with self._heard_decisions:
             self._heard_decisions.wait_for(all_told, seconds)
+        self._tell_decisions(at_once=True)
+        with self._heard_decisions:
             return dict(self._decisions)
+
+    def _tell_decisions(self, at_once: bool = False) -> None:
+        """Says what this rank has decided in the step of the verdict: once it has closed that step, or at once."""
+        own = self._meeting.place.rank
+        with self._telling:
+            if self.verdict is None or self.verdict.step is None or own in self._decisions:
+                return
+            records, closed = self._decided(self.verdict.step)
+            if closed or at_once:
+                self._say({"decided": base64.b64encode(records[:_RECORDS_MAX]).decode()})
+                self._decide(own, records)
 
     def _decide(self, rank: int, records: bytes) -> None:
         with self._heard_decisions:
@@ -160,10 +175,7 @@ class Lifelines:
                 return
             self.verdict = verdict
         self._say({"lost": [list(verdict.ranks), verdict.reason, verdict.step]})
-        if verdict.step is not None:
-            records = self._decided(verdict.step)[:_RECORDS_MAX]
-            self._say({"decided": base64.b64encode(records).decode()})
-            self._decide(self._meeting.place.rank, records)
+        self._tell_decisions()
         self._lost.set()
         self._on_lost(verdict)
 
@@ -222,6 +234,7 @@ class Lifelines:
     def _on_beat(self) -> None:
         beat = self._beat()
         self._say({"beat": [beat.step, beat.waits_for, round(beat.waited_s, 3)]})
+        self._tell_decisions()
         self._tick()
 
     def _hear(self, peer: Peer) -> bool:

@@ -16,7 +16,7 @@ from isoradix.consensus.rendezvous import Group, Meeting, arrive, meet, open_sto
 from isoradix.consensus.topology import Place, Topology
 from isoradix.consensus.waits import ALL, WaitBoard
 from isoradix.consensus.watch import Watch
-from isoradix.journal.decisions import DIFF_HINT, Decided, first_unequal, of_step
+from isoradix.journal.decisions import DIFF_HINT, Decided, closes_step, first_unequal, of_step
 
 PATIENCE: Final = Patience(5_000, 300_000)
 _VERDICT_S: Final = 3.0
@@ -155,9 +155,13 @@ class RemotePlane:
         for group in self._groups.values():
             group.cut()
 
-    def _decided(self, step: int) -> bytes:
-        """This rank's records of a step."""
-        return b"" if self._rank is None else of_step(self._rank.cache.journal_bytes(), step)
+    def _decided(self, step: int) -> tuple[bytes, bool]:
+        """This rank's records of a step, and whether it has closed that step."""
+        if self._rank is None:
+            return b"", True
+        cache = self._rank.cache
+        now, records = cache.clock[0], cache.journal_bytes()
+        return of_step(records, step), now > step or (now == step and closes_step(records))
 
     def _on_failure(self, error: Exception) -> None:
         """The vote thread has ended early: by a finding, or by a broken connection, whose reason lifelines tell."""

@@ -133,3 +133,9 @@ def of_step(records: bytes, step: int) -> bytes:
     """Those of one step."""
     words = np.frombuffer(records, dtype="<u8").reshape(-1, RECORD_BYTES // 8)
     return bytes(words[words[:, 0] == step].tobytes())
+
+
+def closes_step(records: bytes) -> bool:
+    """Whether the last of them is the one with which a step is closed."""
+    last = read_records(records[-RECORD_BYTES:])
+    return bool(last) and last[0].kind == "ledger"

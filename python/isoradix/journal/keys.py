@@ -13,6 +13,9 @@ _TOKENS_MAX: Final = 1 << 22
 _SHORTEST: Final = 16
 """Tokens that two keys have in common at least where one is written beyond the other."""
 
+_NAMED: Final = 32
+"""Bytes at the end of a beginning by which it is looked up."""
+
 
 class RecentKeys:
     """The last keys, by number. Writer and reader keep the same ones: at most 1,024, of at most 4 Mi tokens together,
@@ -40,32 +43,35 @@ class RecentKeys:
 class KeyWriter:
     """Finds what a key has in common with a recent one.
 
-    A key is looked up by its beginnings of 16, 32, 64 ... tokens and by all of it, the longest first.
+    A key is looked up by the tokens at the end of its beginnings of 16, 32, 64 ... tokens and of all of it, the longest
+    first: that costs the same for long keys as for short ones, and what is found is compared.
     """
 
     def __init__(self) -> None:
         self._recent = RecentKeys()
-        self._beginnings: dict[tuple[int, int], int] = {}
+        self._beginnings: dict[tuple[int, bytes], int] = {}
 
     def shorten(self, key: Tokens) -> tuple[int, int, Tokens]:
         """The number of an earlier key (0 for none), how many of its tokens come first, and those that follow."""
-        lengths = [1 << power for power in range(4, len(key).bit_length()) if 1 << power < len(key)]
-        data = key.tobytes()
-        names = [(length, hash(data[: 4 * length])) for length in (*lengths, len(key))]
-        number, shared = 0, 0
+        length, data = len(key), key.data.cast("B")
+        lengths = [1 << power for power in range(4, length.bit_length()) if 1 << power < length]
+        names = [(one, bytes(data[max(4 * one - _NAMED, 0) : 4 * one])) for one in (*lengths, length)]
         for name in reversed(names):
             number = self._beginnings.get(name, 0)
             earlier = self._recent.get(number)
-            if earlier is not None and (shared := _shared(earlier, key)) >= min(_SHORTEST, len(key)):
-                break
-            number, shared = 0, 0
-        if shared == len(key) and earlier is not None and len(earlier) == len(key):
-            return number, shared, key[:0]  # the same again: it is kept already
-        own = self._recent.add(key)
+            if earlier is None or (shared := _shared(earlier, key)) < min(_SHORTEST, length):
+                continue
+            if shared == length == len(earlier):
+                return number, shared, key[:0]  # the same again: it is kept already
+            self._keep(key, names)
+            return number, shared, key[shared:]
+        self._keep(key, names)
+        return 0, 0, key
+
+    def _keep(self, key: Tokens, names: list[tuple[int, bytes]]) -> None:
         if len(self._beginnings) > 32 * _KEYS_MAX:
             self._beginnings.clear()
-        self._beginnings.update(dict.fromkeys(names, own))
-        return number, shared, key[shared:]
+        self._beginnings.update(dict.fromkeys(names, self._recent.add(key)))
 
 
 class KeyReader:
@@ -89,5 +95,6 @@ class KeyReader:
 def _shared(one: Tokens, other: Tokens) -> int:
     """Leading tokens that are equal."""
     length = min(len(one), len(other))
-    unequal = np.flatnonzero(one[:length] != other[:length])
-    return int(unequal[0]) if len(unequal) else length
+    unequal = one[:length] != other[:length]
+    first = int(unequal.argmax()) if length else 0
+    return first if length and unequal[first] else length

@@ -144,7 +144,7 @@ class Recorder:
         """The block so far goes to the disk, or is dropped, and with it the rest of its segment."""
         if not self._block:
             return
-        data, self._block = layout.block(self._block), bytearray()
+        data, self._block = self._block, bytearray()
         if self._lacks or not self._writer.put(data):
             self._lacks = True
             self._dropped += len(data)

@@ -14,6 +14,7 @@ QUEUE_BYTES_MAX: Final = 32 << 20
 _SEGMENTS: Final = 8
 LIMIT_BYTES: Final = 1 << 30
 LEAST_BYTES: Final = 1 << 16
+_PERIOD_S: Final = 0.02
 
 
 class SegmentWriter:
@@ -33,10 +34,10 @@ class SegmentWriter:
         self._limit_bytes = limit_bytes
         self._sizes: deque[tuple[int, int]] = deque()
         """Segments and their bytes, the oldest first."""
-        self._queue: deque[tuple[bytes, int | None]] = deque()
+        self._queue: deque[tuple[bytes | bytearray, int | None]] = deque()
         self._waiting = 0
-        self._changed = threading.Condition()
-        self._ending = False
+        self._counting = threading.Lock()
+        self._ending = threading.Event()
         self.failed = False
         """The disk has refused: nothing is written any more."""
         self._thread = threading.Thread(target=self._run, name=f"isoradix-journal-{name}", daemon=True)
@@ -45,46 +46,43 @@ class SegmentWriter:
     def path(self, segment: int) -> Path:
         return self.folder / f"{self._name}.{segment:03}{layout.SUFFIX}"
 
-    def put(self, data: bytes, segment: int | None = None) -> bool:
-        """Hands over bytes, the first of `segment` if one is named; False if there is no room for them now."""
-        with self._changed:
-            if self.failed or self._ending or self._waiting + len(data) > QUEUE_BYTES_MAX:
+    def put(self, data: bytes | bytearray, segment: int | None = None) -> bool:
+        """Hands over the entries of a block, or, if a segment is named, the bytes with which it begins. False if there is
+        no room for them now."""
+        with self._counting:
+            if self.failed or self._ending.is_set() or self._waiting + len(data) > QUEUE_BYTES_MAX:
                 return False
-            self._queue.append((data, segment))
             self._waiting += len(data)
-            self._changed.notify()
+        self._queue.append((data, segment))
         return True
-
-    def flush(self, patience_s: float) -> bool:
-        """Waits until all that was handed over is written; whether it is."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._waiting == 0 or self.failed, patience_s) and not self.failed
 
     def close(self, patience_s: float) -> None:
         """Writes what is left, and ends the thread. A no-op the second time."""
-        with self._changed:
-            self._ending = True
-            self._changed.notify_all()
+        self._ending.set()
         self._thread.join(patience_s)
 
     # the thread
 
     def _run(self) -> None:
+        """It looks by itself, so that nobody has to wake it."""
         stream = None
         try:
-            while (item := self._next()) is not None:
-                data, segment = item
-                if segment is not None:
-                    if stream is not None:
-                        stream.close()
-                    stream = self.path(segment).open("xb", buffering=0)
-                    self._sizes.append((segment, 0))
-                assert stream is not None, "the first block names its segment"
-                stream.write(data)
-                self._count(len(data))
-                with self._changed:
-                    self._waiting -= len(data)
-                    self._changed.notify_all()
+            ends = False
+            while not ends:
+                ends = self._ending.wait(_PERIOD_S)
+                while self._queue:
+                    data, segment = self._queue.popleft()
+                    if segment is not None:
+                        if stream is not None:
+                            stream.close()
+                        stream = self.path(segment).open("xb", buffering=0)
+                        self._sizes.append((segment, 0))
+                    assert stream is not None, "the first block names its segment"
+                    written = layout.block(data) if segment is None else data
+                    stream.write(written)
+                    self._count(len(written))
+                    with self._counting:
+                        self._waiting -= len(data)
         except OSError as error:
             self._fail(error)
         finally:
@@ -98,14 +96,7 @@ class SegmentWriter:
         while len(self._sizes) > 1 and sum(one for _, one in self._sizes) > self._limit_bytes:
             self.path(self._sizes.popleft()[0]).unlink(missing_ok=True)
 
-    def _next(self) -> tuple[bytes, int | None] | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._ending)
-            return self._queue.popleft() if self._queue else None
-
     def _fail(self, error: OSError) -> None:
-        with self._changed:
-            self.failed = True
-            self._queue.clear()
-            self._changed.notify_all()
+        self.failed = True
+        self._queue.clear()
         logger.error("the journal in %s ends here: %s\nhint: make room; nothing else is affected", self.folder, error)
