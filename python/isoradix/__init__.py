@@ -69,6 +69,7 @@ from isoradix._isoradix import (
     pages_within,
     read_at_once,
     read_frame,
+    read_records,
     write_at_once,
 )
 from isoradix._typing import (
@@ -163,5 +164,6 @@ __all__ = [
     "pages_within",
     "read_at_once",
     "read_frame",
+    "read_records",
     "write_at_once",
 ]

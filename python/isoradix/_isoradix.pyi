@@ -212,6 +212,9 @@ class Record:
     def digest(self) -> int:
         """The decision digest after this record."""
 
+def read_records(records: BytesLike) -> list[Record]:
+    """The decisions that these bytes are, as `journal_bytes` writes them."""
+
 @final
 class BlockStored:
     """Blocks that are in a tier from now on: a run of pages under one parent."""
@@ -727,6 +730,8 @@ class TieredCache:
         """The last decisions, oldest first: `journal_records` of them at most."""
     def journal_bytes(self) -> bytes:
         """The journal as bytes: 64 a record, little-endian, oldest first."""
+    def take_records(self) -> bytes:
+        """The decisions since the last call, as `journal_bytes`; kept from the first call on."""
     def take_events(self) -> list[BlockStored | BlockRemoved | AllBlocksCleared]:
         """The KV events since the last call, oldest first."""
     # what it was made with
@@ -1068,6 +1073,9 @@ class Rank:
     @staticmethod
     def follower(cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1) -> Rank:
         """Any other rank."""
+    @staticmethod
+    def of_the_past(cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1) -> Rank:
+        """A rank alone, which follows the frames of an earlier run and believes what they say of votes."""
     def lead(self, now_ms: int, newest: Reduced | None = None, controls: Iterable[Control] = ()) -> bytes:
         """The leader enters its next step; the frame to be sent to every receiver."""
     def follow(self, frame: BytesLike) -> FrameInfo:

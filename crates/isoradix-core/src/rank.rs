@@ -48,6 +48,13 @@ impl Rank {
         Self { seat: Seat::Follower(Follower::new(member, first_step)), cache, open: None, broken: false }
     }
 
+    /// A rank alone, which does again what another one, leader or follower, has done: it is given the same frames and calls, and
+    /// believes what those frames say of votes.
+    #[must_use]
+    pub fn of_the_past(member: Member, first_step: u64, cache: TieredCache) -> Self {
+        Self { seat: Seat::Follower(Follower::of_the_past(member, first_step)), cache, open: None, broken: false }
+    }
+
     /// The leader enters its next step: stamps a frame, applies it, and gives it to be sent on.
     ///
     /// `newest` is the newest vote that its vote thread holds, `now` its monotonic clock in milliseconds. Prefetches whose

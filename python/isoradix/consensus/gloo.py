@@ -26,7 +26,6 @@ class VotingPlane(RemotePlane):
             raise InvalidInputError(f"backend is {backend!r}, expected 'gloo' or 'nccl'\nhint: leave it out on a CPU")
         self._backend = backend
         self._votes: VoteThread | None = None
-        self._rank: Rank | None = None
         super().__init__(*args, **options)
 
     def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:

@@ -185,6 +185,23 @@ impl Rank {
         Self::seated((cache, board), Seat { domain, epoch, first_step }, false, Core::follower)
     }
 
+    /// A rank alone, which does again what another one, leader or follower, has done: it is to `follow` the frames of that run, and
+    /// believes what they say of votes. Args and errors as for `leader`.
+    #[staticmethod]
+    #[pyo3(
+        signature = (cache, board, *, epoch, domain = None, first_step = None),
+        text_signature = "(cache, board, *, epoch, domain=0, first_step=1)"
+    )]
+    fn of_the_past(
+        cache: Given<'_, '_>,
+        board: Given<'_, '_>,
+        epoch: Given<'_, '_>,
+        domain: Option<Given<'_, '_>>,
+        first_step: Option<Given<'_, '_>>,
+    ) -> PyResult<Self> {
+        Self::seated((cache, board), Seat { domain, epoch, first_step }, false, Core::of_the_past)
+    }
+
     /// The leader enters its next step: stamps a frame, applies it, and gives its bytes to be sent to every receiver.
     ///
     /// Prefetches past their deadline are timed out beside what `controls` decide.

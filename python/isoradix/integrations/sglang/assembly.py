@@ -1,6 +1,7 @@
 """Puts one rank together: options, plane, pools, engine, driver, cache."""
 
 import logging
+from pathlib import Path
 from typing import Any, Final
 
 from sglang.srt.mem_cache.registry import default_radix_cache_factory
@@ -82,6 +83,8 @@ def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any
         "window": chosen.window,
         "pacing": (chosen.vote_ms, chosen.idle_vote_ms, PAUSED_VOTE_MS),
         "journal_records": chosen.journal_records,
+        "journal": None if chosen.journal is None else Path(chosen.journal),
+        "journal_bytes": chosen.journal_mib << 20,
         "kv_events": params.enable_kv_cache_events,
     }
 

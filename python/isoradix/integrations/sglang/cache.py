@@ -77,7 +77,7 @@ class IsoradixCache(BasePrefixCache):
         )
         self._reads_priority = self.tree.policy == "priority"
         self._open = False
-        self._guard = Guard(driver.plane) if driver.plane.topology.members > 1 else None
+        self._guard = Guard(driver.plane, driver.journal) if driver.plane.topology.members > 1 else None
         self._scheduler: weakref.ref[Any] | None = None
         self._lora_name = lora_name(params)
         self._metrics: ServerMetrics | None = None

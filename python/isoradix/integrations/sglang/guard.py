@@ -13,6 +13,7 @@ from typing import Final
 
 from isoradix import IsoradixError
 from isoradix.consensus.plane import Plane
+from isoradix.journal.recorder import Recorder
 
 GRACE_S: Final = 3.0
 """How long a scheduler has to come to its next step, and find there that the plane is lost."""
@@ -27,10 +28,11 @@ class Guard:
 
     Args:
         plane: of this rank, connected.
+        journal: this rank's, if it keeps one: it ends with the plane.
     """
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, plane: Plane, journal: Recorder | None = None) -> None:
+        self._plane, self._journal = plane, journal
         self._parent = os.getppid()
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._saying = threading.Lock()
@@ -57,6 +59,8 @@ class Guard:
         except IsoradixError as error:
             with self._saying:
                 if not self._said:
+                    if self._journal is not None:
+                        self._journal.fail(error)
                     logger.error("%s", error)
                     self._said = True
         return self._said

@@ -45,7 +45,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     wait_board: str | None = None
     """Folder where `isoradix waits` looks; by default that of the user's temporary files."""
     journal_records: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)] = 4096
-    """Decisions kept in memory."""
+    """Decisions kept in memory: those that ranks tell each other when they part."""
+    journal: str | None = None
+    """Folder in which every rank writes its journal, for `isoradix diff`, `view` and `replay-journal`."""
+    journal_mib: _Count = 1024
+    """MiB of a rank's journal at most; the oldest of it is given up beyond that."""
 
 
 def load(environment: Mapping[str, str] = os.environ) -> Options:

@@ -107,8 +107,7 @@ class TieredIsoradixCache(IsoradixCache):
         next.
         """
         scheduler = None if self._scheduler is None else self._scheduler()
-        request = None if scheduler is None else scheduler.chunked_req
-        if request is None:
+        if scheduler is None or (request := scheduler.chunked_req) is None:
             return 0
         to_come: int = len(request.full_untruncated_fill_ids) - request.extend_end
         return to_come + self.page_size * (1 + len(scheduler.running_batch.reqs))
