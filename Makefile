@@ -10,7 +10,9 @@ REQUESTS ?= 3000
 LIMIT ?= 1500
 SEED ?= 1
 SEEDS ?= 100
-RANKS ?= tp2,pp2,tp2xpp2,pp8
+RANKS ?= tp2,pp2,tp2xpp2,pp8,tp2xpp2xcp2xdp2
+FRESH ?= 100
+FRESH_FROM ?= $(shell date +%s)
 PAGE_SIZE ?= 64
 CAPACITY ?= $(if $(TRACE),1M,200k)
 HOST_CAPACITY ?= $(if $(TRACE),4M,1M)
@@ -95,9 +97,11 @@ bench-peers: $(STAMPS)/extension ## isoradix and SGLang's caches in one run, wri
 plot: $(STAMPS)/extension ## the picture in README.md, from the last make bench-peers
 	$(BIN)/python -m benches.plot
 
-simulate: ## many ranks in virtual time under faults: SEEDS=100 on RANKS=tp2,pp2,tp2xpp2,pp8
+simulate: ## many ranks in virtual time under faults: SEEDS=100 on RANKS=tp2,pp2 each, FRESH=100 more from the clock, and what 512 ranks cost
 	@tools/setup.sh rust $(VENV)
 	cargo run --release --package isoradix-sim -- --seeds $(SEEDS) --ranks $(RANKS) --progress
+	cargo run --release --package isoradix-sim -- --from $(FRESH_FROM) --seeds $(FRESH) --ranks $(RANKS) --spread --progress
+	cargo run --release --package isoradix-sim -- --growth
 
 explore: ## every interleaving of small scopes of two and three ranks (minutes)
 	@tools/setup.sh rust $(VENV)

@@ -1161,6 +1161,116 @@ def pages_within(bytes: int, bytes_per_token: int, page_size: int) -> int:
     """Host pages that a budget of bytes holds; the last one is taken whole."""
 
 @final
+class Simulated:
+    """What a batch of runs came to."""
+
+    @property
+    def runs(self) -> int:
+        """Runs that have ended; fewer than asked for after a violation."""
+    @property
+    def clean(self) -> int:
+        """Runs in which everything came to rest."""
+    @property
+    def stopped(self) -> int:
+        """Runs that a stop frame ended in the middle of everything."""
+    @property
+    def crashed(self) -> int:
+        """Runs in which a rank died, and the others noticed."""
+    @property
+    def fatal(self) -> int:
+        """Runs that a failed load-back ended on all ranks."""
+    @property
+    def detected(self) -> int:
+        """Runs in which a lying caller was found out."""
+    @property
+    def rank_steps(self) -> int:
+        """Steps of all ranks."""
+    @property
+    def steps(self) -> int:
+        """Steps of the leaders."""
+    @property
+    def steps_min(self) -> int | None:
+        """The fewest steps of a leader in a run that came to rest."""
+    @property
+    def modelled(self) -> int:
+        """Steps held against the reference model."""
+    @property
+    def operations(self) -> int:
+        """Operations issued."""
+    @property
+    def votes(self) -> int:
+        """Votes of all domains."""
+    @property
+    def events(self) -> int:
+        """Events of the simulation."""
+    @property
+    def time_us(self) -> int:
+        """Virtual time, in microseconds."""
+    @property
+    def never_met(self) -> int:
+        """Pairs of a transition and a fault that never met."""
+    @property
+    def history(self) -> int:
+        """The hash over all histories."""
+    @property
+    def found(self) -> Found | None:
+        """The first violation, in the order of the runs."""
+
+@final
+class Found:
+    """A violation, and the arguments that repeat it."""
+
+    @property
+    def seed(self) -> int:
+        """Of the run."""
+    @property
+    def topology(self) -> str:
+        """Of the run."""
+    @property
+    def kind(self) -> str:
+        """Which promise, as a word."""
+    @property
+    def what(self) -> str:
+        """What, where and when."""
+    @property
+    def again(self) -> str:
+        """Arguments of `isoradix sim`."""
+    @property
+    def schedule(self) -> str:
+        """Shape, faults, and inputs if they are few."""
+    @property
+    def smallest(self) -> tuple[str, str, str] | None:
+        """The same, made smaller: what, arguments, schedule."""
+
+def simulate(
+    seeds: tuple[int, int],
+    ranks: Sequence[str],
+    *,
+    spread: bool,
+    threads: int,
+    steps: int,
+    until: int | None = None,
+    faults: int,
+    fatal: bool = False,
+    keep_faults: Sequence[int] | None = None,
+    keep_inputs: Sequence[int] | None = None,
+    domain: int | None = None,
+    liar: int | None = None,
+    corrupt: tuple[int, int] | None = None,
+    eviction: str | None = None,
+    shrinks: bool = True,
+    progress: Callable[[int], object],
+) -> Simulated:
+    """Run a batch of seeds of the simulator, without the GIL; `isoradix sim` explains the options.
+
+    Seeds go from the first number to before the second. `progress` is called with the runs that have ended, ten times
+    a second or more; what it raises ends the batch, and so does Ctrl-C.
+
+    Raises:
+        InvalidInputError: a topology or a policy that there is not, or a rank that the smallest topology has not.
+    """
+
+@final
 class CopyProgress:
     """How far a `copy_rows` is, in pairs of buffers."""
 

@@ -4,7 +4,7 @@
 //! branches below are compiled away.
 
 /// A mistake to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Defect {
     /// Room in the window opens with the vote that this rank completes, not with the frame that all ranks apply.
     WindowSlidesByVote,
@@ -14,7 +14,7 @@ pub enum Defect {
     ShortGrantKeepsCapacity,
     /// A follower applies its own newest vote in place of the frame's.
     FollowerReadsOwnVote,
-    /// A vote thread returns early where its own rank has nothing to say. Made by the driver, not in here.
+    /// A vote thread returns early where its own rank has nothing to say. Made by the driver.
     EarlyReturnBeforeVote,
     /// Leaves on host of one step are told apart by the address of their pages.
     TieByAddress,
@@ -26,11 +26,35 @@ pub enum Defect {
     UnlockedByCompletion,
     /// A host copy is given up though something reads it, or is to hang below it.
     CopyGivenUpUnderLock,
+    /// There is no room for an operation while this rank's own queue of copies is long.
+    OwnQueueLength,
+    /// A search for trailing state settles at the smallest of the ranks' deepest ends.
+    SmallestOfDeepestEnds,
+    /// A reservation that comes short on this rank evicts.
+    EvictionInReserve,
+    /// What was agreed to have arrived is dropped, as this rank's own copy is still under way.
+    SecondPoll,
+    /// A request's end is taken as soon as it reaches this rank, before the step that it belongs to. Made by the driver.
+    UnsynchronisedAbort,
+    /// The deadline of a prefetch is held against this rank's own clock.
+    TimeoutJudgedLocally,
+    /// A step's backups join those of the next step while this rank's backup queue is busy.
+    MergedAtLocalBoundary,
+    /// A copy that failed is acknowledged neither as ended nor as finished. Made by the driver.
+    SkippedAckOnError,
+    /// The k-th votes of a frame are taken for this rank's k-th open operation, whatever operation they are about.
+    CountWithoutIdentity,
+    /// Words are chained into the digest as they lie in this rank's memory, which is big-endian.
+    HostOrderDigest,
+    /// What this rank's storage did not have once is not asked for again.
+    LocalExistenceCache,
+    /// A scheduler waits for the end of a copy that will never report one. Made by the driver.
+    UnboundedWait,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 22] = [
         Self::WindowSlidesByVote,
         Self::AbortFreesUnderCopy,
         Self::ShortGrantKeepsCapacity,
@@ -41,6 +65,18 @@ impl Defect {
         Self::CounterResetByFlush,
         Self::UnlockedByCompletion,
         Self::CopyGivenUpUnderLock,
+        Self::OwnQueueLength,
+        Self::SmallestOfDeepestEnds,
+        Self::EvictionInReserve,
+        Self::SecondPoll,
+        Self::UnsynchronisedAbort,
+        Self::TimeoutJudgedLocally,
+        Self::MergedAtLocalBoundary,
+        Self::SkippedAckOnError,
+        Self::CountWithoutIdentity,
+        Self::HostOrderDigest,
+        Self::LocalExistenceCache,
+        Self::UnboundedWait,
     ];
 
     /// Its name in lower case.
@@ -57,12 +93,24 @@ impl Defect {
             Self::CounterResetByFlush => "counter-reset-by-flush",
             Self::UnlockedByCompletion => "unlocked-by-completion",
             Self::CopyGivenUpUnderLock => "copy-given-up-under-lock",
+            Self::OwnQueueLength => "own-queue-length",
+            Self::SmallestOfDeepestEnds => "smallest-of-deepest-ends",
+            Self::EvictionInReserve => "eviction-in-reserve",
+            Self::SecondPoll => "second-poll",
+            Self::UnsynchronisedAbort => "unsynchronised-abort",
+            Self::TimeoutJudgedLocally => "timeout-judged-locally",
+            Self::MergedAtLocalBoundary => "merged-at-local-boundary",
+            Self::SkippedAckOnError => "skipped-ack-on-error",
+            Self::CountWithoutIdentity => "count-without-identity",
+            Self::HostOrderDigest => "host-order-digest",
+            Self::LocalExistenceCache => "local-existence-cache",
+            Self::UnboundedWait => "unbounded-wait",
         }
     }
 }
 
 /// Which mistake is made, and what only that mistake reads.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub(crate) struct Planted {
     #[cfg(feature = "planted-defects")]
     pub(crate) defect: Option<Defect>,

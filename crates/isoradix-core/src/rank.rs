@@ -184,10 +184,10 @@ impl Rank {
         self.cache.plant(defect);
     }
 
-    /// This rank's wall clock, which only a planted mistake reads.
+    /// This rank's wall clock, and its monotonic one in milliseconds, which only planted mistakes read.
     #[cfg(feature = "planted-defects")]
-    pub fn set_wall_clock(&mut self, now: u64) {
-        self.cache.set_wall_clock(now);
+    pub fn set_clocks(&mut self, wall: u64, own_ms: u64) {
+        self.cache.set_clocks(wall, own_ms);
     }
 
     /// A copy of this rank has ended; only a planted mistake listens.

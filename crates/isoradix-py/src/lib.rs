@@ -32,6 +32,7 @@ mod results;
 mod rows;
 mod scalars;
 mod shared;
+mod simulate;
 mod stream;
 mod tiered;
 mod walk;
@@ -60,6 +61,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     progress::register(module)?;
     rows::register(module)?;
     connection::register(module)?;
+    simulate::register(module)?;
     // The package says what is public.
     module.delattr("__all__")
 }

@@ -1,10 +1,12 @@
 //! Arguments in, text out.
 
+use crate::growth;
 use crate::output::Output;
 use clap::{Parser, value_parser};
 use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, exhaustive, shrink};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::ops::{ControlFlow, Range};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -25,10 +27,12 @@ const NUMBERS_MAX: usize = 10_000_000;
     after_help = "Examples:\n  \
         isoradix-sim --seeds 1000 --ranks tp2,pp2\n  \
         isoradix-sim --seeds 2000 --ranks tp2,pp2,tp2xpp2,pp8 --table --progress\n  \
+        isoradix-sim --seeds 10000 --from 5000 --ranks tp2,pp8,tp2xpp2xcp2xdp2 --spread --progress --json\n  \
         isoradix-sim --exhaustive --progress\n  \
+        isoradix-sim --growth\n  \
         isoradix-sim --seed 17 --ranks pp8 --steps 800 --faults 5\n\n\
         A run is a function of its arguments: a failing one prints the command that repeats it, and the smallest\n\
-        schedule that still fails.\n\n\
+        schedule that still fails. A long batch can be split into ranges of seeds, with --from and --seeds.\n\n\
         Exit status: 0 clean, 1 a violation, 2 wrong usage, or no way to write."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -42,9 +46,15 @@ pub(crate) struct Arguments {
     /// One seed only.
     #[arg(long, value_parser = value_parser!(u64).range(..=SEED_MAX))]
     seed: Option<u64>,
-    /// Topologies; each runs all seeds.
+    /// Topologies as tp2, pp8 or tp2xpp2xcp2xdp2; each runs all seeds.
     #[arg(long, value_delimiter = ',', default_value = "tp2,pp2,tp2xpp2,pp8")]
     ranks: Vec<Topology>,
+    /// Each seed runs on one of the topologies, by turns, and not on all of them.
+    #[arg(long)]
+    spread: bool,
+    /// This domain only, of those that a topology with dp has.
+    #[arg(long, value_name = "NUMBER")]
+    domain: Option<u32>,
     /// Steps with requests; a run then goes on until it is quiet.
     #[arg(long, default_value_t = 500, value_parser = value_parser!(u64).range(1..=STEPS_MAX))]
     steps: u64,
@@ -66,6 +76,9 @@ pub(crate) struct Arguments {
     /// Corrupt an input: this rank sees another token in the request of this number, to see it caught.
     #[arg(long, value_name = "RANK:REQUEST", value_parser = rank_and_request)]
     corrupt: Option<(usize, u32)>,
+    /// The caller of this rank hands over requests in another order than they arrived in: it must be found out.
+    #[arg(long, value_name = "RANK")]
+    liar: Option<usize>,
     /// The eviction policy, instead of the seed's own choice.
     #[arg(long, value_parser = policy)]
     eviction: Option<String>,
@@ -95,6 +108,9 @@ pub(crate) struct Arguments {
     /// Instead of seeds, every interleaving of small scopes: minutes.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "from", "table"])]
     exhaustive: bool,
+    /// Instead of a batch, one seed on 8, 32, 128 and 512 ranks: what a step costs.
+    #[arg(long, conflicts_with_all = ["exhaustive", "seeds", "from", "ranks", "spread", "table", "trace"])]
+    growth: bool,
     /// Do not look for a smaller schedule that fails.
     #[arg(long)]
     no_shrink: bool,
@@ -163,6 +179,8 @@ impl Arguments {
             fatal: self.fatal,
             keep_faults: self.keep_faults.clone().map(|numbers| numbers.0),
             keep_inputs: self.keep_inputs.clone().map(|numbers| numbers.0),
+            domain: self.domain,
+            liar: self.liar,
             corrupt: self.corrupt,
             defect: self.planted(),
             trace: self.trace,
@@ -176,6 +194,7 @@ impl Arguments {
         Batch {
             seeds,
             topologies: self.ranks.clone(),
+            spread: self.spread,
             options: self.options(),
             threads: self.threads.unwrap_or_else(cores),
         }
@@ -229,7 +248,13 @@ fn explore(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
 /// Does what was asked for; the exit code says whether it was clean.
 pub(crate) fn main(arguments: &Arguments) -> ExitCode {
     let mut out = Output::new();
-    let done = if arguments.exhaustive { explore(arguments, &mut out) } else { simulate(arguments, &mut out) };
+    let done = match arguments {
+        Arguments { exhaustive: true, .. } => explore(arguments, &mut out),
+        Arguments { growth: true, seed, json, .. } => {
+            growth::measure(seed.unwrap_or(growth::SEED), &arguments.options(), *json, &mut out)
+        }
+        _ => simulate(arguments, &mut out),
+    };
     done.unwrap_or_else(|error| {
         eprintln!("standard output: {error}");
         ExitCode::from(2)
@@ -237,28 +262,29 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn simulate(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
-    let smallest = arguments.ranks.iter().map(|topology| topology.ranks()).min().unwrap_or(0);
-    if let Some((rank, _)) = arguments.corrupt.filter(|(rank, _)| *rank >= smallest) {
-        eprintln!("--corrupt: rank {rank} is out of range: below {smallest}, the ranks of the smallest topology");
+    if let Err(wrong) = arguments.options().check(&arguments.ranks) {
+        eprintln!("error: {wrong}");
         return Ok(ExitCode::from(2));
     }
     let batch = arguments.batch();
-    let runs = (batch.seeds.end - batch.seeds.start) * batch.topologies.len() as u64;
+    let (runs, mut told) = (batch.jobs().len() as u64, u64::MAX);
     let begun = Instant::now();
     let summary = batch.run(|done| {
-        if arguments.progress && (done % 50 == 0 || done == runs) {
+        if arguments.progress && done != told && (done % 50 == 0 || done == runs) {
+            told = done;
             eprint!("\r{done} of {runs} runs");
             let _ = io::stderr().flush();
         }
+        ControlFlow::Continue(())
     });
     if arguments.progress {
         eprintln!();
     }
     let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
     if arguments.json {
-        writeln!(out, "{}", json(&summary, millis))?;
+        writeln!(out, "{}", json(arguments, &summary, millis))?;
     } else {
-        write!(out, "{}", text(&summary, millis))?;
+        write!(out, "{}", text(&batch.seeds, &summary, millis))?;
     }
     for line in &summary.trace {
         writeln!(out, "{line}")?;
@@ -300,20 +326,20 @@ fn report(
     }
     // If it is a panic, it comes again and again.
     std::panic::set_hook(Box::new(|_| ()));
-    let shrunk = shrink(seed, topology, &options, violation);
+    let shrunk = shrink(seed, topology, &options, violation, || true);
     writeln!(out, "\nsmallest schedule that fails in this way, after {} runs\n{}", shrunk.runs, shrunk.violation)?;
     writeln!(out, "again:\n  {}", command(seed, topology, &shrunk.options))?;
     write!(out, "{}", describe(seed, topology, &shrunk.options))
 }
 
-fn text(summary: &Summary, millis: u64) -> String {
-    let [clean, stopped, crashed, fatal] = summary.ends;
+fn text(seeds: &Range<u64>, summary: &Summary, millis: u64) -> String {
+    let [clean, stopped, crashed, fatal, detected] = summary.ends;
     format!(
         "{} runs: {clean} came to rest, {stopped} were stopped, {crashed} crashed and were noticed, {fatal} ended by a failed \
-         load-back, {} failed\n\
+         load-back, {detected} found a lying caller out, {} failed\n\
          {} rank-steps in {}.{:03} s, {} a second; {} steps of leaders, {} of them against the reference model, at least {} in a \
          run\n\
-         {} operations, {} votes, {} s of virtual time, history {:#018x}\n",
+         {} operations, {} votes, {} s of virtual time, seeds {}..{}, history {:#018x}\n",
         summary.runs,
         u64::from(summary.failed.is_some()),
         summary.rank_steps,
@@ -326,17 +352,27 @@ fn text(summary: &Summary, millis: u64) -> String {
         summary.operations,
         summary.votes,
         summary.time_us / 1_000_000,
+        seeds.start,
+        seeds.end,
         summary.history,
     )
 }
 
-fn json(summary: &Summary, millis: u64) -> String {
-    let [clean, stopped, crashed, fatal] = summary.ends;
+fn json(arguments: &Arguments, summary: &Summary, millis: u64) -> String {
+    let [clean, stopped, crashed, fatal, detected] = summary.ends;
+    let seeds = arguments.batch().seeds;
+    let again = match &summary.failed {
+        None => "null".to_owned(),
+        Some((seed, topology, _)) => format!("\"{}\"", command(*seed, *topology, &arguments.options())),
+    };
     format!(
-        "{{\"runs\":{},\"clean\":{clean},\"stopped\":{stopped},\"crashed\":{crashed},\"fatal\":{fatal},\"failed\":{},\
+        "{{\"runs\":{},\"from\":{},\"to\":{},\"clean\":{clean},\"stopped\":{stopped},\"crashed\":{crashed},\
+         \"fatal\":{fatal},\"detected\":{detected},\"failed\":{},\"again\":{again},\
          \"rank_steps\":{},\"rank_steps_per_s\":{},\"steps\":{},\"modelled\":{},\"operations\":{},\"votes\":{},\
          \"never_met\":{},\"millis\":{millis},\"history\":\"{:016x}\"}}",
         summary.runs,
+        seeds.start,
+        seeds.end,
         u64::from(summary.failed.is_some()),
         summary.rank_steps,
         summary.rank_steps * 1000 / millis,

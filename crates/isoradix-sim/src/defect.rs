@@ -3,6 +3,7 @@
 #[cfg(feature = "planted-defects")]
 mod planted {
     use isoradix_core::defects::Defect;
+    use isoradix_core::protocol::TrailingVote;
     use isoradix_core::{Ordinal, Rank};
 
     /// A mistake, and the rank that makes it.
@@ -27,10 +28,16 @@ mod planted {
             }
         }
 
-        /// The wall clocks of two ranks are never quite alike.
-        pub(crate) fn tell_time(self, rank: usize, now_us: u64, core: &mut Rank) {
+        pub(crate) fn plant_search(self, rank: usize, search: &mut TrailingVote) {
             if self.is_made_by(rank) {
-                core.set_wall_clock(u64::MAX / 2 - now_us);
+                search.plant(self.defect);
+            }
+        }
+
+        /// The wall clocks of two ranks are never quite alike, and their monotonic clocks not at all.
+        pub(crate) fn tell_time(self, rank: usize, now_us: u64, own_ms: u64, core: &mut Rank) {
+            if self.is_made_by(rank) {
+                core.set_clocks(u64::MAX / 2 - now_us, own_ms);
             }
         }
 
@@ -45,6 +52,21 @@ mod planted {
             self.defect == Defect::EarlyReturnBeforeVote && self.rank == rank && idle
         }
 
+        /// Whether a rank ends requests as soon as it hears of it.
+        pub(crate) fn takes_aborts_early(self, rank: usize) -> bool {
+            self.defect == Defect::UnsynchronisedAbort && self.rank == rank
+        }
+
+        /// Whether a rank says nothing of a copy that failed.
+        pub(crate) fn skips_ack(self, rank: usize) -> bool {
+            self.defect == Defect::SkippedAckOnError && self.rank == rank
+        }
+
+        /// Whether a rank's scheduler waits for copies that do not end well.
+        pub(crate) fn waits_forever(self, rank: usize) -> bool {
+            self.defect == Defect::UnboundedWait && self.rank == rank
+        }
+
         pub(crate) fn arguments(self) -> String {
             format!(" --defect {} --defect-rank {}", self.defect.as_str(), self.rank)
         }
@@ -53,6 +75,7 @@ mod planted {
 
 #[cfg(not(feature = "planted-defects"))]
 mod planted {
+    use isoradix_core::protocol::TrailingVote;
     use isoradix_core::{Ordinal, Rank};
 
     /// There is none without the feature `planted-defects`.
@@ -64,7 +87,11 @@ mod planted {
             match self {}
         }
 
-        pub(crate) fn tell_time(self, _: usize, _: u64, _: &mut Rank) {
+        pub(crate) fn plant_search(self, _: usize, _: &mut TrailingVote) {
+            match self {}
+        }
+
+        pub(crate) fn tell_time(self, _: usize, _: u64, _: u64, _: &mut Rank) {
             match self {}
         }
 
@@ -73,6 +100,18 @@ mod planted {
         }
 
         pub(crate) fn skips_vote(self, _: usize, _: bool) -> bool {
+            match self {}
+        }
+
+        pub(crate) fn takes_aborts_early(self, _: usize) -> bool {
+            match self {}
+        }
+
+        pub(crate) fn skips_ack(self, _: usize) -> bool {
+            match self {}
+        }
+
+        pub(crate) fn waits_forever(self, _: usize) -> bool {
             match self {}
         }
 

@@ -39,19 +39,39 @@ pub enum FaultKind {
     PausedRank,
     /// The rank fills its ballots `size` microseconds late.
     SlowVotes,
+    /// Messages to the rank take up to `size` microseconds longer, on each link by itself: they overtake those of other links.
+    JitteryLinks,
+    /// Frames to the rank arrive in `size` pieces.
+    PartialMessages,
+    /// The rank's clock runs at `size` thousandths of its rate.
+    SkewedClock,
+    /// Requests that are open for longer than `size` milliseconds by the leader's clock are given up.
+    RequestTimeouts,
+    /// In `size` of a thousand steps the leader sends the request that joined the batch last back to the queue.
+    Retractions,
+    /// The rank's storage takes `size` times as long, to answer and to move pages.
+    SlowStorage,
+    /// The rank's storage loses `size` of a thousand pages at once, without a word.
+    StorageLoses,
+    /// Of a thousand pages that the rank's storage has, `size` cannot be read.
+    UnreadablePages,
+    /// The rank's storage finds `size` thousandths of what it has.
+    ShortHits,
     /// The rank's scheduler thread dies; its vote thread lives.
     SchedulerDies,
     /// The rank dies.
     RankDies,
     /// The leader sends the stop frame in the middle of everything.
     EarlyStop,
+    /// The rank's caller hands over requests in another order than they arrived in: it must be found out.
+    LyingCaller,
     /// Of a thousand load-backs of the rank, `size` fail: fatal to the server, so asked for only.
     FailingLoads,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 29] = [
         Self::SlowMessages,
         Self::SkewedStage,
         Self::OddIdleLoop,
@@ -67,9 +87,19 @@ impl FaultKind {
         Self::StorageErrors,
         Self::PausedRank,
         Self::SlowVotes,
+        Self::JitteryLinks,
+        Self::PartialMessages,
+        Self::SkewedClock,
+        Self::RequestTimeouts,
+        Self::Retractions,
+        Self::SlowStorage,
+        Self::StorageLoses,
+        Self::UnreadablePages,
+        Self::ShortHits,
         Self::SchedulerDies,
         Self::RankDies,
         Self::EarlyStop,
+        Self::LyingCaller,
         Self::FailingLoads,
     ];
 
@@ -81,7 +111,7 @@ impl FaultKind {
 
     /// Whether it is over at some time, and the run goes on.
     pub(crate) fn is_temporary(self) -> bool {
-        !matches!(self, Self::SchedulerDies | Self::RankDies | Self::EarlyStop)
+        !matches!(self, Self::SchedulerDies | Self::RankDies | Self::EarlyStop | Self::LyingCaller)
     }
 
     /// The kind's name.
@@ -103,9 +133,19 @@ impl FaultKind {
             Self::StorageErrors => "storage_errors",
             Self::PausedRank => "paused_rank",
             Self::SlowVotes => "slow_votes",
+            Self::JitteryLinks => "jittery_links",
+            Self::PartialMessages => "partial_messages",
+            Self::SkewedClock => "skewed_clock",
+            Self::RequestTimeouts => "request_timeouts",
+            Self::Retractions => "retractions",
+            Self::SlowStorage => "slow_storage",
+            Self::StorageLoses => "storage_loses",
+            Self::UnreadablePages => "unreadable_pages",
+            Self::ShortHits => "short_hits",
             Self::SchedulerDies => "scheduler_dies",
             Self::RankDies => "rank_dies",
             Self::EarlyStop => "early_stop",
+            Self::LyingCaller => "lying_caller",
             Self::FailingLoads => "failing_loads",
         }
     }
@@ -123,6 +163,14 @@ impl FaultKind {
             Self::Aborts => (100, 600),
             Self::StorageDiffers => (100, 800),
             Self::SlowVotes => (5_000, 80_000),
+            Self::JitteryLinks => (5_000, 40_000),
+            Self::PartialMessages => (2, 6),
+            Self::SkewedClock => (500, 1_600),
+            Self::RequestTimeouts => (30, 400),
+            Self::Retractions => (50, 400),
+            Self::SlowStorage => (3, 30),
+            Self::StorageLoses | Self::UnreadablePages => (50, 600),
+            Self::ShortHits => (0, 900),
             Self::FailingLoads => (300, 1000),
             Self::HungOperation => (0, 3),
             Self::LostMemory
@@ -130,7 +178,8 @@ impl FaultKind {
             | Self::PausedRank
             | Self::SchedulerDies
             | Self::RankDies
-            | Self::EarlyStop => (0, 0),
+            | Self::EarlyStop
+            | Self::LyingCaller => (0, 0),
         }
     }
 }
@@ -150,6 +199,13 @@ pub struct Fault {
     pub size: u64,
 }
 
+impl Fault {
+    /// A caller that lies from a step on.
+    pub(crate) fn lie(rank: usize, at_step: u64) -> Self {
+        Self { kind: FaultKind::LyingCaller, rank, at_step, micros: 0, size: 0 }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, rank, at_step, micros, size } = self;
@@ -157,8 +213,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Of a thousand runs, how many end in a crash or an early stop.
-const ENDINGS_PERMILLE: u64 = 80;
+/// Of a thousand runs, how many end in a crash, an early stop or a lie.
+const ENDINGS_PERMILLE: u64 = 100;
 
 /// The plan of a seed: so many kinds, each once or a few times; and in some runs a bad end.
 pub(crate) fn plan(rng: &mut Rng, topology: Topology, steps: u64, kinds: usize, fatal: bool) -> Vec<Fault> {
@@ -175,7 +231,8 @@ pub(crate) fn plan(rng: &mut Rng, topology: Topology, steps: u64, kinds: usize, 
             faults.push(draw(rng, kind, topology, (0, steps * 9 / 10), (20_000, longest)));
         }
     }
-    let ending = [FaultKind::SchedulerDies, FaultKind::RankDies, FaultKind::EarlyStop][rng.index(3)];
+    let endings = [FaultKind::SchedulerDies, FaultKind::RankDies, FaultKind::EarlyStop, FaultKind::LyingCaller];
+    let ending = *rng.pick(&endings);
     let ends = rng.chance(ENDINGS_PERMILLE);
     let last = draw(rng, ending, topology, (steps / 2, steps), (0, 0));
     faults.extend((ends && !fatal).then_some(last));
@@ -187,8 +244,8 @@ pub(crate) fn plan(rng: &mut Rng, topology: Topology, steps: u64, kinds: usize, 
 
 fn draw(rng: &mut Rng, kind: FaultKind, topology: Topology, steps: (u64, u64), micros: (Micros, Micros)) -> Fault {
     let (low, high) = kind.sizes();
-    let follower = 1 + rng.index(topology.ranks() - 1);
-    let rank = if kind == FaultKind::StalledFollower { follower } else { rng.index(topology.ranks()) };
+    let follower = 1 + rng.index(topology.members() - 1);
+    let rank = if kind == FaultKind::StalledFollower { follower } else { rng.index(topology.members()) };
     let rank = if kind == FaultKind::EarlyStop { 0 } else { rank };
     Fault {
         kind,

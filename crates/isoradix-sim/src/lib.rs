@@ -15,18 +15,20 @@
 //!
 //! Not checked: that KV holds what a model would compute; sockets and processes; a rank that lies.
 //!
-//! Files, each importing only from those before it: `rng`, `queue`, `topology`, `violation`; `fault`, `request`, `scenario` (what a
-//! seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`; `cluster` (the run); `shrink`,
+//! Files, each importing only from those before it: `rng`, `queue`, `clock`, `topology`, `violation`; `fault`, `request`, `scenario` (what a
+//! seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`, `outcome`; `cluster` (a domain); `shrink`,
 //! `batch`, `report`. Beside all that, `exhaustive`: every interleaving of small scopes.
 
 mod batch;
 mod check;
+mod clock;
 mod cluster;
 mod coverage;
 mod defect;
 pub mod exhaustive;
 mod fault;
 mod naive;
+mod outcome;
 mod queue;
 mod report;
 mod request;
@@ -39,18 +41,39 @@ mod violation;
 mod world;
 
 pub use batch::{Batch, Summary};
-pub use cluster::{End, Outcome};
 pub use coverage::Coverage;
 pub use defect::PlantedDefect;
 pub use fault::{Fault, FaultKind};
-pub use report::{command, describe};
+pub use outcome::{End, Outcome};
+pub use report::{arguments, command, describe};
 pub use scenario::Options;
 pub use shrink::{Shrunk, shrink};
 pub use topology::Topology;
 pub use violation::Violation;
 
-/// Runs one seed on one topology.
+use std::sync::atomic::AtomicBool;
+
+/// Runs one seed on one topology, all its domains.
 #[must_use]
 pub fn run(seed: u64, topology: Topology, options: &Options) -> Outcome {
-    cluster::Cluster::run(&scenario::Scenario::new(seed, topology, options))
+    let never = AtomicBool::new(false);
+    run_unless(&never, seed, topology, options).unwrap_or_else(|| unreachable!("nobody stops it"))
+}
+
+/// As [`run`], unless it is told to stop before it has come to its end.
+#[must_use]
+pub fn run_unless(stop: &AtomicBool, seed: u64, topology: Topology, options: &Options) -> Option<Outcome> {
+    let domains = options.domain.map_or(0..topology.dp, |domain| domain..domain + 1);
+    let mut run: Option<Outcome> = None;
+    for domain in domains {
+        let outcome = cluster::Cluster::run(&scenario::Scenario::new(seed, topology, domain, options), stop)?;
+        match &mut run {
+            Some(run) => run.join(outcome),
+            None => run = Some(outcome),
+        }
+        if run.as_ref().is_some_and(|run| run.result.is_err()) {
+            break;
+        }
+    }
+    run
 }

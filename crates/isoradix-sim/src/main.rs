@@ -1,6 +1,7 @@
 //! The simulator's command line.
 
 mod cli;
+mod growth;
 mod output;
 
 use clap::Parser;

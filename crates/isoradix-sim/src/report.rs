@@ -8,12 +8,15 @@ use std::fmt::Write;
 /// The one command that repeats a run.
 #[must_use]
 pub fn command(seed: u64, topology: Topology, options: &Options) -> String {
-    let usual = Options::default();
     let features = options.defect.map_or("", |_| " --features planted-defects");
-    let mut out = format!(
-        "cargo run --release -p isoradix-sim{features} -- --seed {seed} --ranks {topology} --steps {}",
-        options.steps
-    );
+    format!("cargo run --release -p isoradix-sim{features} -- {}", arguments(seed, topology, options))
+}
+
+/// The arguments that repeat a run, of every command line that has the simulator.
+#[must_use]
+pub fn arguments(seed: u64, topology: Topology, options: &Options) -> String {
+    let usual = Options::default();
+    let mut out = format!("--seed {seed} --ranks {topology} --steps {}", options.steps);
     if options.fault_kinds != usual.fault_kinds {
         let _ = write!(out, " --faults {}", options.fault_kinds);
     }
@@ -28,6 +31,12 @@ pub fn command(seed: u64, topology: Topology, options: &Options) -> String {
     }
     if let Some(kept) = &options.keep_inputs {
         let _ = write!(out, " --keep-inputs {}", ranges(kept));
+    }
+    if let Some(domain) = options.domain {
+        let _ = write!(out, " --domain {domain}");
+    }
+    if let Some(rank) = options.liar {
+        let _ = write!(out, " --liar {rank}");
     }
     if let Some(eviction) = &options.eviction {
         let _ = write!(out, " --eviction {eviction}");
@@ -44,7 +53,7 @@ pub fn command(seed: u64, topology: Topology, options: &Options) -> String {
 /// The schedule of a run: its shape, its faults, and its inputs if they are few.
 #[must_use]
 pub fn describe(seed: u64, topology: Topology, options: &Options) -> String {
-    let scenario = Scenario::new(seed, topology, options);
+    let scenario = Scenario::new(seed, topology, options.domain.unwrap_or(0), options);
     let mut out = format!(
         "  pages of {}, {} on the device, {:?} on host, {}, {:?}\n",
         scenario.page, scenario.device_pages, scenario.host_pages, scenario.eviction, scenario.tiers
@@ -90,9 +99,14 @@ mod tests {
             keep_faults: Some([].into()),
             keep_inputs: Some([0, 1, 2, 7, 9, 10].into()),
             corrupt: Some((1, 3)),
+            domain: Some(2),
+            liar: Some(1),
             ..usual
         };
         let end = command(4, topology, &special).split_off(expected.len());
-        assert_eq!(end, " --faults 5 --until 70 --keep-faults none --keep-inputs 0..3,7,9..11 --corrupt 1:3");
+        assert_eq!(
+            end,
+            " --faults 5 --until 70 --keep-faults none --keep-inputs 0..3,7,9..11 --domain 2 --liar 1 --corrupt 1:3"
+        );
     }
 }

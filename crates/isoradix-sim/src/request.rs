@@ -70,6 +70,8 @@ pub(crate) enum What {
     Forget(u8),
     /// A prefix is kept young.
     Touch(u32),
+    /// The request that joined the batch last goes back to the queue.
+    Retract,
     /// So many host pages are wanted back.
     EvictHost(u32),
     /// So many device tokens are wanted back.

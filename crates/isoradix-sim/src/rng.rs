@@ -34,6 +34,9 @@ pub(crate) enum Purpose {
     Wobble,
     Progress,
     Memory,
+    State,
+    Jitter,
+    Read,
 }
 
 /// The roll for a purpose and up to three numbers that say which.

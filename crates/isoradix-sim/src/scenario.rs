@@ -4,7 +4,7 @@ use crate::defect::PlantedDefect;
 use crate::fault::{self, Fault};
 use crate::queue::Micros;
 use crate::request::{Input, Request, What, Workload};
-use crate::rng::Rng;
+use crate::rng::{Rng, mix};
 use crate::topology::Topology;
 use isoradix_core::protocol::Pacing;
 use isoradix_core::{PrefetchPatience, Tiers, Writing};
@@ -25,6 +25,10 @@ pub struct Options {
     pub keep_faults: Option<BTreeSet<usize>>,
     /// Inputs that are kept, by their places; all if not said.
     pub keep_inputs: Option<BTreeSet<usize>>,
+    /// The domain that runs; all if not said. Domains know nothing of each other, so one can be repeated alone.
+    pub domain: Option<u32>,
+    /// A rank whose caller lies about the order of requests, from a quarter of the steps on.
+    pub liar: Option<usize>,
     /// A corrupted input: this rank sees another token in the request of this number.
     pub corrupt: Option<(usize, u32)>,
     /// A mistake planted in the core.
@@ -44,10 +48,35 @@ impl Default for Options {
             fatal: false,
             keep_faults: None,
             keep_inputs: None,
+            domain: None,
+            liar: None,
             corrupt: None,
             defect: None,
             trace: false,
             eviction: None,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses a rank or a domain that one of the topologies has not.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self, topologies: &[Topology]) -> Result<(), String> {
+        let least = |number: fn(&Topology) -> usize| topologies.iter().map(number).min().unwrap_or(0);
+        let (members, domains) = (least(|topology| topology.members()), least(|topology| topology.dp as usize));
+        let named = [
+            ("--corrupt", self.corrupt.map(|(rank, _)| rank), members, "ranks of a domain"),
+            ("--liar", self.liar, members, "ranks of a domain"),
+            ("--domain", self.domain.map(|domain| domain as usize), domains, "domains"),
+        ];
+        match named.into_iter().find(|(_, value, limit, _)| value.is_some_and(|value| value >= *limit)) {
+            Some((name, Some(value), limit, of)) => Err(format!(
+                "{name} is {value}, limits 0 to {}\nhint: {limit} {of} are in the smallest topology, counted from 0",
+                limit - 1
+            )),
+            _ => Ok(()),
         }
     }
 }
@@ -82,10 +111,12 @@ pub(crate) struct Ambient {
     pub(crate) memory: u64,
 }
 
-/// One seed on one topology.
+/// One seed on one domain of a topology.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
+    /// The domain's own.
     pub(crate) seed: u64,
+    pub(crate) domain: u32,
     pub(crate) topology: Topology,
     pub(crate) steps: u64,
     pub(crate) limit: u64,
@@ -94,6 +125,8 @@ pub(crate) struct Scenario {
     /// Host pages by rank; the capacity is the smallest.
     pub(crate) host_pages: Vec<u32>,
     pub(crate) tiers: Tiers,
+    /// Whether the model has a state of its own at some ends only, so that ranks search for the deepest that all have.
+    pub(crate) trailing: bool,
     pub(crate) eviction: String,
     pub(crate) running_max: usize,
     pub(crate) pacing: Pacing,
@@ -122,9 +155,11 @@ enum Stream {
 }
 
 impl Scenario {
-    pub(crate) fn new(seed: u64, topology: Topology, options: &Options) -> Self {
-        let stream = |stream: Stream| Rng::new(seed, stream as u64);
-        let mut shape = stream(Stream::Shape);
+    /// Shape and times are equal in all domains of a topology; work and faults are not.
+    pub(crate) fn new(seed: u64, topology: Topology, domain: u32, options: &Options) -> Self {
+        let own = if domain == 0 { seed } else { mix(seed, domain.into()) };
+        let stream = |stream: Stream| Rng::new(own, stream as u64);
+        let [mut shape, mut times] = [Stream::Shape, Stream::Times].map(|stream| Rng::new(seed, stream as u64));
         let page = *shape.pick(&[1, 4]);
         let device_pages = pages(&mut shape, if page == 1 { (64, 160) } else { (24, 64) });
         let host = pages(&mut shape, (device_pages / 4, device_pages * 2));
@@ -133,26 +168,30 @@ impl Scenario {
         let eviction =
             *shape.pick(&["lru", "lru", "lru", "lru", "lru", "lru", "lfu", "fifo", "mru", "filo", "priority", "slru"]);
         let running_max = shape.within(2, 5);
+        let trailing = tiers.storage && shape.chance(300);
         let mut spare = stream(Stream::Host);
         let Workload { mut requests, inputs } = Workload::new(&mut stream(Stream::Work), options.steps, longest);
         cut_requests(&mut requests, longest);
-        let faults =
+        let mut faults =
             fault::plan(&mut stream(Stream::Faults), topology, options.steps, options.fault_kinds, options.fatal);
+        faults.extend(options.liar.map(|rank| Fault::lie(rank, options.steps / 4)));
         let fault_numbers = kept(faults.len(), options.keep_faults.as_ref());
         let input_numbers = kept(inputs.len(), options.keep_inputs.as_ref());
         Self {
-            seed,
+            seed: own,
+            domain,
             topology,
             steps: options.steps,
             limit: options.limit,
             page,
             device_pages,
-            host_pages: (0..topology.ranks()).map(|_| host + pages(&mut spare, (0, host / 8))).collect(),
+            host_pages: (0..topology.members()).map(|_| host + pages(&mut spare, (0, host / 8))).collect(),
             tiers,
+            trailing,
             eviction: options.eviction.clone().unwrap_or_else(|| eviction.to_owned()),
             running_max: usize::try_from(running_max).unwrap_or(2),
             pacing: Pacing { busy_ms: 1, idle_ms: 3, paused_ms: 20 },
-            timings: timings(&mut stream(Stream::Times)),
+            timings: timings(&mut times),
             ambient: ambient(&mut stream(Stream::Noise)),
             requests,
             inputs: input_numbers.iter().map(|&number| inputs[number]).collect(),
@@ -245,13 +284,13 @@ mod tests {
     #[test]
     fn a_scenario_is_its_seeds_own_and_keeps_what_it_is_told() {
         let topology = "pp2".parse().unwrap();
-        let make = |seed, options: &Options| format!("{:?}", Scenario::new(seed, topology, options));
+        let make = |seed, options: &Options| format!("{:?}", Scenario::new(seed, topology, 0, options));
         let options = Options::default();
         assert_eq!(make(3, &options), make(3, &options));
         assert_ne!(make(3, &options), make(4, &options));
-        let whole = Scenario::new(3, topology, &options);
+        let whole = Scenario::new(3, topology, 0, &options);
         let kept = Options { keep_faults: Some([1].into()), keep_inputs: Some([0, 7].into()), ..options };
-        let part = Scenario::new(3, topology, &kept);
+        let part = Scenario::new(3, topology, 0, &kept);
         assert_eq!(part.faults, [whole.faults[1]]);
         assert_eq!(part.inputs, [whole.inputs[0], whole.inputs[7]]);
         assert_eq!(part.requests, whole.requests);

@@ -1,6 +1,6 @@
 //! The smallest schedule that still fails.
 
-use crate::cluster::Outcome;
+use crate::outcome::Outcome;
 use crate::run;
 use crate::scenario::{Options, Scenario};
 use crate::topology::Topology;
@@ -21,11 +21,20 @@ pub struct Shrunk {
     pub runs: u32,
 }
 
-/// Leaves out faults, then inputs, then steps, as long as the run fails in the same way.
+/// Leaves out faults, then inputs, then steps, as long as the run fails in the same way. It is content with what it has once
+/// `goes_on` says so, which is asked before every run.
 #[must_use]
-pub fn shrink(seed: u64, topology: Topology, options: &Options, violation: &Violation) -> Shrunk {
-    let mut search = Search { seed, topology, best: options.clone(), violation: violation.clone(), runs: 0 };
-    let whole = Scenario::new(seed, topology, options);
+pub fn shrink(
+    seed: u64,
+    topology: Topology,
+    options: &Options,
+    violation: &Violation,
+    goes_on: impl FnMut() -> bool,
+) -> Shrunk {
+    // Domains know nothing of each other: the others are left out.
+    let best = Options { domain: (topology.dp > 1).then_some(violation.domain), ..options.clone() };
+    let whole = Scenario::new(seed, topology, violation.domain, &best);
+    let mut search = Search { seed, topology, best, violation: violation.clone(), runs: 0, goes_on };
     search.steps();
     search.sets(whole.fault_numbers.clone(), |options, kept| options.keep_faults = Some(kept));
     search.sets(whole.input_numbers, |options, kept| options.keep_inputs = Some(kept));
@@ -34,18 +43,19 @@ pub fn shrink(seed: u64, topology: Topology, options: &Options, violation: &Viol
     Shrunk { options: search.best, violation: search.violation, runs: search.runs }
 }
 
-struct Search {
+struct Search<G> {
     seed: u64,
     topology: Topology,
     best: Options,
     violation: Violation,
     runs: u32,
+    goes_on: G,
 }
 
-impl Search {
+impl<G: FnMut() -> bool> Search<G> {
     /// Keeps a candidate if it fails in the same way.
     fn keep(&mut self, candidate: Options) -> bool {
-        if self.runs >= RUNS_MAX {
+        if self.runs >= RUNS_MAX || !(self.goes_on)() {
             return false;
         }
         self.runs += 1;

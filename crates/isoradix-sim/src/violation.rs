@@ -6,6 +6,8 @@ use std::fmt;
 /// The first thing that must not happen in a run and did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
+    /// The domain in which it was seen.
+    pub domain: u32,
     /// The rank on which it was seen, if it is one rank's.
     pub rank: Option<usize>,
     /// The step that the rank was in, or the leader's.
@@ -20,8 +22,11 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rank, step, time_us, kind, what } = self;
+        let Self { domain, rank, step, time_us, kind, what } = self;
         write!(f, "{kind}: ")?;
+        if *domain > 0 {
+            write!(f, "domain {domain}, ")?;
+        }
         if let Some(rank) = rank {
             write!(f, "rank {rank}, ")?;
         }
@@ -43,8 +48,8 @@ impl Wrong {
         Self { rank: None, kind, what: what.into() }
     }
 
-    pub(crate) fn at(self, rank: Option<usize>, step: u64, time_us: Micros) -> Violation {
-        Violation { rank, step, time_us, kind: self.kind, what: self.what }
+    pub(crate) fn at(self, domain: u32, rank: Option<usize>, step: u64, time_us: Micros) -> Violation {
+        Violation { domain, rank, step, time_us, kind: self.kind, what: self.what }
     }
 }
 

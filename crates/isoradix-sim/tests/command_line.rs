@@ -27,7 +27,7 @@ fn json_is_one_line() {
 
 #[test]
 fn a_violation_ends_with_1_and_its_command_repeats_it() {
-    let output = simulate(&["--seed", "5", "--ranks", "tp2xpp2", "--steps", "100", "--corrupt", "2:10"]);
+    let output = simulate(&["--seed", "5", "--ranks", "tp2xpp2", "--steps", "100", "--corrupt", "2:12"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output);
     let command = said.lines().rfind(|line| line.contains("cargo run")).expect("a command");
@@ -58,7 +58,10 @@ fn a_reader_that_goes_early_is_no_failure() {
 
 #[test]
 fn what_means_nothing_ends_with_2() {
-    let wrong: [&[&str]; 8] = [
+    let wrong: [&[&str]; 11] = [
+        &["--liar", "2", "--ranks", "tp2xdp2"],
+        &["--domain", "1", "--ranks", "tp2"],
+        &["--growth", "--ranks", "tp2"],
         &["--seeds", "0"],
         &["--seed", "18446744073709551615"],
         &["--steps", "18446744073709551615"],

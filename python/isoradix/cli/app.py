@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from isoradix import IsoradixError, __version__
-from isoradix.cli import bench, journals, replay, sweep, waits
+from isoradix.cli import bench, journals, replay, sim, sweep, waits
 from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, lose_output, reason_of, show_error
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -49,6 +49,7 @@ for command, examples, summary in (
     (replay.replay, replay.EXAMPLES, "Replay a trace or a workload through a bounded cache."),
     (sweep.sweep, sweep.EXAMPLES, "Hit rate against capacity, beside the offline optimum."),
     (bench.bench, bench.EXAMPLES, "Time single operations, or measure memory."),
+    (sim.sim, sim.EXAMPLES, "Many ranks in virtual time, under faults."),
     (waits.waits, waits.EXAMPLES, "Show what the ranks on this machine wait for."),
     (journals.diff, journals.DIFF_EXAMPLES, "Compare the journals of ranks: where they part, and who is at fault."),
     (journals.view, journals.VIEW_EXAMPLES, "A page of the journals: trees side by side, step by step."),

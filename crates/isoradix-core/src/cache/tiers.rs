@@ -68,6 +68,7 @@ impl PrefixCache {
     #[cfg(feature = "planted-defects")]
     pub(crate) fn plant(&mut self, planted: crate::defects::Planted) {
         self.order.plant(planted);
+        self.journal.planted = planted;
     }
 
     /// Keeps what is on host of a node and of all above it.

@@ -13,16 +13,28 @@ pub(crate) struct Journal {
     oldest: usize,
     /// Records that nobody has taken yet, once somebody wants all of them.
     stream: Option<Vec<Record>>,
+    #[cfg(feature = "planted-defects")]
+    pub(crate) planted: crate::defects::Planted,
 }
 
 impl Journal {
     pub(crate) fn new(capacity: u32) -> Self {
-        Self { digest: 0, ring: Vec::new(), capacity: capacity as usize, oldest: 0, stream: None }
+        Self {
+            digest: 0,
+            ring: Vec::new(),
+            capacity: capacity as usize,
+            oldest: 0,
+            stream: None,
+            #[cfg(feature = "planted-defects")]
+            planted: crate::defects::Planted::default(),
+        }
     }
 
     /// Chains a decision.
     #[inline]
     pub(crate) fn append(&mut self, record: Record, now: Stamp) {
+        #[cfg(feature = "planted-defects")]
+        let record = self.planted_order(record);
         let record = record.chained(now, self.digest);
         self.digest = record.digest;
         if let Some(stream) = &mut self.stream {
@@ -34,6 +46,13 @@ impl Journal {
             *oldest = record;
             self.oldest = if self.oldest + 1 == self.capacity { 0 } else { self.oldest + 1 };
         }
+    }
+
+    /// The record as a big-endian machine that forgets its byte order would chain it.
+    #[cfg(feature = "planted-defects")]
+    fn planted_order(&self, record: Record) -> Record {
+        let swaps = self.planted.is(crate::defects::Defect::HostOrderDigest);
+        Record { content: if swaps { record.content.swap_bytes() } else { record.content }, ..record }
     }
 
     /// The hash chain over all decisions so far.

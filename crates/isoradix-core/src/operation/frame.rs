@@ -5,6 +5,8 @@ use super::effects::Action;
 use super::error::OperationError;
 use super::kind::Kind;
 use super::table::OperationTable;
+use crate::defects::Defect;
+use crate::ordinal::Ordinal;
 use crate::protocol::{AppliedControl, AppliedFrame, AppliedVote, Told};
 use crate::provenance::Agreed;
 
@@ -46,7 +48,9 @@ impl OperationTable {
     }
 
     fn apply_vote(&mut self, vote: &AppliedVote<'_>, actions: &mut Vec<Action>) -> Result<(), OperationError> {
-        for (operation, slot) in vote.slots() {
+        for (place, (operation, slot)) in (self.base()..).zip(vote.slots()) {
+            let without_identity = self.planted.is(Defect::CountWithoutIdentity);
+            let operation = if without_identity { Ordinal(place) } else { operation };
             self.hear(operation, slot.words().map(Agreed::get), actions)?;
         }
         for fifo in Kind::ALL {

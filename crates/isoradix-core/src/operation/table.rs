@@ -6,6 +6,7 @@ use super::error::{Declined, OperationError};
 use super::kind::{Kind, Pools, Subject};
 use super::live::{Fact, Life, Operation};
 use super::state::{Event, State};
+use crate::defects::Planted;
 use crate::ordinal::Ordinal;
 use crate::protocol::{FIFOS, ProtocolError, SLOT_WORDS, SlotField, Window};
 use crate::provenance::Agreed;
@@ -26,6 +27,7 @@ pub struct OperationTable {
     entries: VecDeque<Operation>,
     /// One watermark a FIFO.
     finished: [u64; FIFOS],
+    pub(crate) planted: Planted,
 }
 
 /// What a refused frame is undone with.
@@ -42,7 +44,8 @@ impl OperationTable {
     /// If the width is out of range.
     pub fn new(rank: u32, width: u32, pools: Pools) -> Result<Self, ProtocolError> {
         let window = Window::new(width)?;
-        Ok(Self { rank, window, pools, retired: 0, entries: VecDeque::new(), finished: [0; FIFOS] })
+        let planted = Planted::default();
+        Ok(Self { rank, window, pools, retired: 0, entries: VecDeque::new(), finished: [0; FIFOS], planted })
     }
 
     /// Issues an operation about one thing. A prefetch takes whatever part of its pages is granted.

@@ -27,6 +27,7 @@
 
 use super::error::ProtocolError;
 use super::layout;
+use crate::defects::{Defect, Planted};
 use crate::provenance::PerRank;
 
 /// What a round came to.
@@ -45,13 +46,14 @@ pub enum Trailing {
 pub struct TrailingVote {
     /// The deepest end that is still in question.
     bound: u64,
+    planted: Planted,
 }
 
 impl TrailingVote {
     /// A search up to `limit` tokens, which is equal on all ranks: what is asked for, or what was agreed about the rest of the state.
     #[must_use]
     pub fn new(limit: u64) -> Self {
-        Self { bound: limit }
+        Self { bound: limit, planted: Planted::default() }
     }
 
     /// This rank's pair for the next round. `ends` are its usable ends in ascending order; they leave this call as a ballot only.
@@ -78,10 +80,16 @@ impl TrailingVote {
         let largest = within("largest trailing end voted", !largest, self.bound)?;
         let smallest = within("smallest trailing end voted", smallest, largest)?;
         self.bound = smallest;
-        if smallest == largest || smallest == 0 {
+        if smallest == largest || smallest == 0 || self.planted.is(Defect::SmallestOfDeepestEnds) {
             return Ok(Trailing::Settled(PerRank::observe(smallest)));
         }
         Ok(Trailing::Again)
+    }
+
+    /// Plants a mistake in this rank's search.
+    #[cfg(feature = "planted-defects")]
+    pub fn plant(&mut self, defect: Defect) {
+        self.planted.defect = Some(defect);
     }
 }
 

@@ -43,6 +43,8 @@ impl TieredCache {
             }
             Action::Deliver { operation: k, share } => {
                 self.cache.note(RecordKind::Deliver, 0, k.0, share.pages.into(), share.tokens);
+                #[cfg(feature = "planted-defects")]
+                self.planted_poll(k);
                 self.deliver(k, share);
             }
             Action::Settle { operation: k, keep } => {

@@ -200,6 +200,10 @@ impl TieredCache {
         if self.wishes.backups.is_empty() || !self.has_room() {
             return Ok(());
         }
+        #[cfg(feature = "planted-defects")]
+        if self.planted_merge() {
+            return Ok(());
+        }
         let device_free = device.free;
         let chosen = self.choose_backups();
         let wished = self.keeping_promises(chosen, device);
@@ -227,6 +231,8 @@ impl TieredCache {
         self.begin(board, k, Kind::Backup, &subjects)?;
         self.host.ask(k, subjects.iter().map(|subject| subject.pages).sum())?.expect("there are pages");
         let reserved = self.host.reserve(k)?;
+        #[cfg(feature = "planted-defects")]
+        self.planted_reserve(k, &subjects);
         board.post_pages(k, reserved)?;
         self.start_backup(k, &chosen);
         let mut subjects = Vec::with_capacity(chosen.len());
@@ -361,6 +367,8 @@ impl TieredCache {
         let pages = units
             .zip(sizes)
             .map(|(units, (page, asked))| u32::try_from(units / u64::from(page)).unwrap_or(u32::MAX).min(asked));
+        #[cfg(feature = "planted-defects")]
+        let pages = self.planted_found(k, pages);
         let (pages, to_reserve) = pages.fork();
         let page = PerRank::observe(self.cache.page_size());
         board.post_hit(k, pages.zip(page).map(|(pages, page)| u64::from(pages) * u64::from(page)))?;
@@ -388,6 +396,8 @@ impl TieredCache {
     /// A rank without host memory has nothing to copy, for no kind of operation.
     fn start(&mut self, transfer: Transfer) {
         if self.host.has_memory() {
+            #[cfg(feature = "planted-defects")]
+            self.own.copying.insert(transfer.operation, transfer.kind);
             self.effects.push(Effect::Start(transfer));
         }
     }

@@ -90,6 +90,8 @@ impl TieredCache {
         let key = self.cache.whole_key(key)?;
         self.cache.check_anchor(&key, namespace, anchor)?;
         let tokens = self.cache.units_in(&key).saturating_sub(above);
+        #[cfg(feature = "planted-defects")]
+        let on_host = on_host && !self.planted_absent(&key, above);
         if !on_host || tokens < self.tiers.prefetch_min.max(1) || !self.has_room() {
             self.totals.of_mut(Kind::Prefetch).declined += 1;
             return Ok(None);
@@ -117,6 +119,10 @@ impl TieredCache {
             return PrefetchState::Wished;
         }
         let counts = |k: Ordinal| self.operations.operation(k).is_some_and(|operation| operation.state().is_counting());
+        #[cfg(feature = "planted-defects")]
+        if self.planted_late(ticket) {
+            return PrefetchState::Over;
+        }
         let of_ticket = self.jobs.iter().find(|(k, job)| {
             let Work::Prefetch(fetch) = &job.work else { return false };
             fetch.ticket == ticket && counts(**k)
@@ -147,6 +153,8 @@ impl TieredCache {
     /// Whether one more operation has a place in the window, beside those that are planned.
     pub(super) fn has_room(&self) -> bool {
         let open = self.operations.issued() - self.operations.base();
+        #[cfg(feature = "planted-defects")]
+        let open = self.planted_open(open);
         open + self.wishes.planned() < u64::from(self.tiers.window)
     }
 }

@@ -74,6 +74,9 @@ pub struct TieredCache {
     effects: Vec<Effect>,
     totals: TierTotals,
     planted: Planted,
+    /// What only planted mistakes look at.
+    #[cfg(feature = "planted-defects")]
+    own: planted::Own,
 }
 
 impl TieredCache {
@@ -110,6 +113,8 @@ impl TieredCache {
             effects: Vec::new(),
             totals: TierTotals::default(),
             planted: Planted::default(),
+            #[cfg(feature = "planted-defects")]
+            own: planted::Own::default(),
         })
     }
 

@@ -20,6 +20,8 @@ struct Left {
 struct Entry {
     /// With which digest it was entered.
     digest: u64,
+    /// What the leader asked before its forward pass, and was answered.
+    decided: Vec<Call>,
     /// What the leader left behind.
     canon: Option<Left>,
     /// What others left behind before it.
@@ -42,6 +44,8 @@ pub(crate) struct History {
 pub(crate) struct Parted {
     pub(crate) rank: usize,
     pub(crate) how: String,
+    /// Whether its cache is another one, and not only what was asked of it.
+    pub(crate) in_state: bool,
 }
 
 impl History {
@@ -61,11 +65,22 @@ impl History {
         if let Some(entry) = self.entries.get(place) {
             let expected = entry.digest;
             let how = || format!("it enters step {step} with digest {digest:#018x}, expected {expected:#018x}");
-            return if digest == expected { Ok(()) } else { Err(Parted { rank, how: how() }) };
+            return if digest == expected { Ok(()) } else { Err(Parted { rank, how: how(), in_state: true }) };
         }
         self.chain = mix(self.chain, digest);
         self.entries.push_back(Entry { digest, ..Entry::default() });
         Ok(())
+    }
+
+    /// A rank has decided what a step computes. The leader is always the first. Who would compute something else may never come to
+    /// the end of the step: its peers do not meet it.
+    pub(crate) fn decide(&mut self, rank: usize, step: u64, calls: &[Call]) -> Result<(), Parted> {
+        let entry = &mut self.entries[at(step - self.base)];
+        if rank == 0 {
+            entry.decided = calls.to_vec();
+            return Ok(());
+        }
+        compare(calls, &entry.decided).map_err(|how| Parted { rank, how, in_state: false })
     }
 
     /// A rank has done all that belongs to a step. What the leader did is what all must have done; who is before it waits for it.
@@ -73,12 +88,12 @@ impl History {
         let entry = &mut self.entries[at(step - self.base)];
         let left = Left { by, calls: std::mem::take(calls), dump };
         entry.ranks += 1;
+        let mut compared = Ok(());
         match &entry.canon {
-            Some(canon) => left.compare(canon)?,
+            Some(canon) => compared = left.compare(canon),
             None if by > 0 => entry.early.push(left),
             None => {
-                entry.early.iter().try_for_each(|early| early.compare(&left))?;
-                entry.early.clear();
+                compared = entry.early.drain(..).try_for_each(|early| early.compare(&left));
                 entry.canon = Some(left);
             }
         }
@@ -88,28 +103,30 @@ impl History {
             }
             self.base += 1;
         }
-        Ok(())
+        compared
     }
 }
 
 impl Left {
     fn compare(&self, canon: &Self) -> Result<(), Parted> {
-        let parted = |how| Err(Parted { rank: self.by, how });
-        if let Some((own, other)) = self.calls.iter().zip(&canon.calls).find(|(own, other)| own != other) {
-            return parted(format!("it was answered {own}, the leader {other}"));
-        }
-        let (own, other) = (self.calls.len(), canon.calls.len());
-        if own != other {
-            let next = self.calls.get(other).or(canon.calls.get(own)).map(ToString::to_string).unwrap_or_default();
-            return parted(format!(
-                "it made {own} calls in this step, the leader {other}; the first other one: {next}"
-            ));
-        }
-        match self.dump.difference(&canon.dump) {
-            Some(how) => parted(how),
-            None => Ok(()),
-        }
+        let (asked, difference) = (compare(&self.calls, &canon.calls), self.dump.difference(&canon.dump));
+        let in_state = difference.is_some();
+        let same = asked.and(difference.map_or(Ok(()), Err));
+        same.map_err(|how| Parted { rank: self.by, how, in_state })
     }
+}
+
+/// What a rank asked in a step, and was answered, is what the leader was.
+fn compare(own: &[Call], leaders: &[Call]) -> Result<(), String> {
+    if let Some((own, other)) = own.iter().zip(leaders).find(|(own, other)| own != other) {
+        return Err(format!("it was answered {own}, the leader {other}"));
+    }
+    let (count, other) = (own.len(), leaders.len());
+    if count == other {
+        return Ok(());
+    }
+    let next = own.get(other).or(leaders.get(count)).map(ToString::to_string).unwrap_or_default();
+    Err(format!("it made {count} calls in this step, the leader {other}; the first other one: {next}"))
 }
 
 /// The first record in which two journals differ, in words; both are rings, so only what both still hold is compared.

@@ -1,5 +1,6 @@
 //! Copy engines and storage: what the cores ask for, and what they are told.
 
+use super::searching::Search;
 use super::step::refused;
 use super::{Cluster, Event};
 use crate::fault::FaultKind;
@@ -25,8 +26,13 @@ impl Cluster<'_> {
         for effect in self.stations[rank].core.take_effects() {
             match effect {
                 Effect::Query { operation, run } => {
+                    if self.scenario.trailing {
+                        let search = Search::new(self.stations.len(), &run, self.scenario.page as usize);
+                        self.searches.entry(operation).or_insert(search);
+                    }
                     self.stations[rank].questions.insert(operation, run);
                     let delay = self.about(self.scenario.timings.query, Purpose::Query, [rank as u64, operation.0, 0]);
+                    let delay = delay * self.faults.size(FaultKind::SlowStorage, rank).unwrap_or(1);
                     self.queue.after(delay, Event::Answer { rank, operation });
                 }
                 Effect::Start(transfer) => self.start(rank, transfer)?,
@@ -56,6 +62,7 @@ impl Cluster<'_> {
         }
         let loss = self.faults.size(FaultKind::StorageDiffers, rank).unwrap_or(0);
         job.loses = (loss, rng::mix(self.scenario.seed, rank as u64));
+        job.unreadable = self.faults.size(FaultKind::UnreadablePages, rank).unwrap_or(0);
         if self.stations[rank].world.engine.push(job) {
             self.first_turn(rank, kind);
         }
@@ -96,20 +103,30 @@ impl Cluster<'_> {
                 return Ok(());
             }
             Ended::Well => ended(station.board.ended(operation, PerRank::observe(true)))?,
+            Ended::Badly if self.scenario.defect.is_some_and(|defect| defect.skips_ack(rank)) => {}
             Ended::Badly => ended(station.board.ended(operation, PerRank::observe(false)))?,
             Ended::Left => ended(station.board.finish(operation))?,
         }
         station.world.engine.pop(kind);
-        if let Some(defect) = self.scenario.defect {
-            defect.copy_ended(rank, operation, &mut station.core);
-        }
         station.doomed |= kind == Kind::LoadBack && turned == Ended::Badly;
+        self.copy_ended(rank, operation, turned);
         self.first_turn(rank, kind);
         if kind == Kind::LoadBack { self.try_compute(rank) } else { Ok(()) }
     }
 
+    /// For planted mistakes: a copy is off its pages.
+    fn copy_ended(&mut self, rank: usize, operation: Ordinal, how: Ended) {
+        let station = &mut self.stations[rank];
+        if let Some(defect) = self.scenario.defect {
+            defect.copy_ended(rank, operation, &mut station.core);
+            station.waits_forever |= how != Ended::Well && defect.waits_forever(rank);
+        }
+    }
+
     fn page_delay(&self, rank: usize, kind: Kind, operation: Ordinal, page: usize) -> Micros {
+        let stored = matches!(kind, Kind::Prefetch | Kind::Store);
         let slow = self.faults.size(FaultKind::SlowCopies, rank).unwrap_or(1);
+        let slow = slow * self.faults.size(FaultKind::SlowStorage, rank).filter(|_| stored).unwrap_or(1);
         let of = [rank as u64, operation.0, page as u64];
         self.about(self.scenario.timings.page[kind.fifo()], Purpose::CopyPage, of) * slow
     }
@@ -119,20 +136,30 @@ impl Cluster<'_> {
         let leaves = self.queue.now() + late;
         let station = &mut self.stations[rank];
         station.questions.remove(&operation);
-        match station.world.engine.cancel(operation, leaves) {
-            Some(true) => ended(station.board.finish(operation)),
-            Some(false) | None => Ok(()),
+        if station.world.engine.cancel(operation, leaves) != Some(true) {
+            return Ok(());
         }
+        ended(station.board.finish(operation))?;
+        self.copy_ended(rank, operation, Ended::Left);
+        Ok(())
     }
 
     /// Storage answers how much it has; an answer that nobody waits for any more is dropped.
     pub(super) fn answer(&mut self, rank: usize, operation: Ordinal) -> Result<(), Wrong> {
         let fails = self.faults.size(FaultKind::StorageErrors, rank).unwrap_or(self.scenario.ambient.queries);
+        let short = self.faults.size(FaultKind::ShortHits, rank).unwrap_or(1000);
         let word = roll(self.scenario.seed, Purpose::Query, [rank as u64, operation.0, 1]);
         let station = &mut self.stations[rank];
-        let Some(question) = station.questions.remove(&operation) else { return Ok(()) };
-        let run = || station.world.storage.run(&question, self.scenario.page as usize);
-        let tokens = if rng::below(word, 1000) < fails { 0 } else { run() };
+        let question = station.questions.remove(&operation);
+        let page = u64::from(self.scenario.page);
+        let run = |run| station.world.storage.run(run, self.scenario.page as usize) / page * short / 1000 * page;
+        let tokens = if rng::below(word, 1000) < fails { 0 } else { question.as_ref().map_or(0, run) };
+        if self.scenario.trailing {
+            return self.join_search(rank, operation, question.as_ref(), tokens);
+        }
+        if question.is_none() {
+            return Ok(());
+        }
         let found = station.core.found(&mut station.board, operation, PerRank::observe(tokens));
         found.map_err(refused("found"))?;
         self.effects(rank)

@@ -1,13 +1,15 @@
 //! How a run comes to its end, and what must be true then.
 
+use super::Cluster;
 use super::station::{Phase, Station, VoteEnd};
-use super::{Cluster, End};
 use crate::check::check_memory;
+use crate::outcome::End;
 use crate::queue::Micros;
 use crate::violation::{Violation, Wrong, ensure};
+use crate::world::at;
 
 /// Once requests have dried up and faults are over, everything has come to rest after so long.
-const QUIET_US_MAX: Micros = 60_000_000;
+const QUIET_US_MAX: Micros = 20_000_000;
 
 /// A step of the leader, stalls included, takes no longer than this on average.
 const STEP_US_MAX: Micros = 2_000_000;
@@ -20,14 +22,27 @@ impl Cluster<'_> {
     pub(super) fn check_liveness(&self) -> Result<(), Wrong> {
         let now = self.queue.now();
         if let Some(since) = self.leading.dry_since {
-            return ensure(now <= since + QUIET_US_MAX, "liveness", || self.restless());
+            return if now <= since + QUIET_US_MAX { Ok(()) } else { Err(self.restless()) };
         }
         let limit = STALL_US_MAX + self.stations[0].step * STEP_US_MAX;
-        ensure(now <= limit, "liveness", || self.restless())
+        if now <= limit { Ok(()) } else { Err(self.restless()) }
+    }
+
+    /// The run does not come to rest; the rank is named that all others wait for, if it is one.
+    fn restless(&self) -> Wrong {
+        Wrong { rank: self.behind(), ..Wrong::new("liveness", self.unrest()) }
+    }
+
+    /// The one rank that has finished fewer copies than all others.
+    fn behind(&self) -> Option<usize> {
+        let finished = |station: &Station| station.finished.iter().copied().min().unwrap_or_default();
+        let least = self.stations.iter().map(finished).min()?;
+        let mut behind = (0..self.stations.len()).filter(|rank| finished(&self.stations[*rank]) == least);
+        behind.next().filter(|_| behind.next().is_none())
     }
 
     /// What still goes on.
-    fn restless(&self) -> String {
+    fn unrest(&self) -> String {
         let station = &self.stations[0];
         let operations = station.core.cache().operations();
         let open: Vec<String> = operations
@@ -56,7 +71,10 @@ impl Cluster<'_> {
             return;
         }
         let left = living.iter().all(|station| station.vote_end == Some(VoteEnd::Left));
+        let died = self.stations.iter().any(|station| !station.alive.scheduler || !station.alive.votes);
         self.end = Some(match left {
+            // A rank whose batch is another one waits for peers that never come, and they for it.
+            false if self.lie.is_told() && !died => End::Detected,
             false => End::Crashed,
             true if self.leading.quiet_stop() => End::Clean,
             true => End::Stopped,
@@ -64,17 +82,17 @@ impl Cluster<'_> {
     }
 
     /// What must be true at the end of a run.
-    pub(super) fn check_end(&mut self, end: End) -> Result<(), Violation> {
+    pub(super) fn check_end(&mut self, end: End) -> Result<End, Violation> {
         for rank in 0..self.stations.len() {
             let checked = self.check_rank(rank, end);
             checked.map_err(|wrong| self.at(Some(rank), wrong))?;
         }
         let together = match end {
             End::Crashed => self.check_crash(),
-            End::Fatal => Ok(()),
-            End::Clean | End::Stopped => self.check_conservation(),
+            End::Fatal | End::Detected => Ok(()),
+            End::Clean | End::Stopped => self.check_conservation().and_then(|()| self.check_no_lie()),
         };
-        together.map_err(|wrong| self.at(None, wrong))
+        together.map(|()| end).map_err(|wrong| self.at(None, wrong))
     }
 
     fn check_rank(&mut self, rank: usize, end: End) -> Result<(), Wrong> {
@@ -125,7 +143,15 @@ impl Cluster<'_> {
     fn check_crash(&self) -> Result<(), Wrong> {
         let died = |station: &Station| !station.alive.scheduler || !station.alive.votes || station.doomed;
         let expected = self.stations.iter().any(died);
-        ensure(expected, "liveness", || format!("a wait is fatal, and no rank has died: {}", self.restless()))?;
+        if !expected {
+            let named = |station: &Station| match station.vote_end {
+                Some(VoteEnd::Stalled(stalled)) => stalled.rank.map(at),
+                _ => None,
+            };
+            let rank = self.stations.iter().find_map(named);
+            let what = format!("a wait is fatal, and no rank has died: {}", self.unrest());
+            return Err(Wrong { rank, ..Wrong::new("liveness", what) });
+        }
         for (rank, station) in self.stations.iter().enumerate() {
             if let (false, Some(VoteEnd::Stalled(stalled))) = (station.alive.scheduler, station.vote_end) {
                 let named = stalled.rank == u32::try_from(rank).ok();

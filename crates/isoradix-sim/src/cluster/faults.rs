@@ -53,6 +53,12 @@ impl Active {
         self.on(kind, rank).map(|(_, fault)| fault.size).max()
     }
 
+    /// The size of a fault that is on for any rank, the largest one.
+    pub(super) fn largest(&self, kind: FaultKind) -> Option<u64> {
+        let on = self.plan.iter().zip(&self.until).filter(|(fault, until)| until.is_some() && fault.kind == kind);
+        on.map(|(fault, _)| fault.size).max()
+    }
+
     /// When the fault is over that is on for a rank and has this size.
     pub(super) fn ends(&self, kind: FaultKind, rank: usize, size: u64) -> Option<Micros> {
         let on = self.on(kind, rank).filter(|(_, fault)| fault.size == size);
@@ -95,7 +101,8 @@ impl Cluster<'_> {
         }
         for fault in self.faults.due(step) {
             let Fault { kind, rank, micros, size, .. } = self.faults.plan[fault];
-            self.faults.set(fault, Some(self.queue.now() + micros));
+            let now = self.queue.now();
+            self.faults.set(fault, kind.is_temporary().then_some(now + micros));
             let station = &mut self.stations[rank];
             match kind {
                 FaultKind::ShortPool => {
@@ -107,6 +114,12 @@ impl Cluster<'_> {
                 FaultKind::SchedulerDies => station.alive.scheduler = false,
                 FaultKind::RankDies => (station.alive.scheduler, station.alive.votes) = (false, false),
                 FaultKind::EarlyStop => self.leading.stops = true,
+                FaultKind::SkewedClock => station.clock.run(now, size),
+                FaultKind::StorageLoses => {
+                    let word = rng::mix(self.scenario.seed, rng::mix(rank as u64, fault as u64));
+                    station.world.storage.lose(|name| rng::below(rng::mix(word, name), 1000) < size);
+                }
+                FaultKind::LyingCaller => self.lie.begin(rank),
                 _ => {}
             }
             if kind.is_temporary() {
@@ -125,6 +138,7 @@ impl Cluster<'_> {
         match kind {
             FaultKind::ShortPool | FaultKind::LostMemory => drop(station.core.restore(PerRank::observe(u32::MAX))),
             FaultKind::PausedRank if !again => station.board.pause(false),
+            FaultKind::SkewedClock if !again => station.clock.run(self.queue.now(), 1000),
             _ => {}
         }
         self.wake(rank, 0);

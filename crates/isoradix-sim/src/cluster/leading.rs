@@ -20,6 +20,8 @@ pub(super) struct Leading {
     taken: usize,
     /// When each live prefetch was first seen.
     seen: BTreeMap<Ordinal, Micros>,
+    /// When each request arrived, by its own clock.
+    arrived: BTreeMap<u32, Micros>,
     /// The next frame is to be the last.
     pub(super) stops: bool,
     /// The last frame is on its way.
@@ -47,13 +49,34 @@ impl Cluster<'_> {
             let open = self.stations[0].scheduler.open();
             inputs.extend(pick(&open, word).map(|request| What::Abort(*request)));
         }
+        inputs.extend(self.timed_out(&inputs));
+        let word = roll(self.scenario.seed, Purpose::Meddle, [step, 8, 0]);
+        let retracts = self.faults.largest(FaultKind::Retractions);
+        inputs.extend(retracts.filter(|permille| rng::below(word, 1000) < *permille).map(|_| What::Retract));
         inputs
+    }
+
+    /// Requests that have been open for too long, by the leader's clock.
+    fn timed_out(&mut self, inputs: &[What]) -> Vec<What> {
+        let station = &self.stations[0];
+        let now = station.clock.at(self.queue.now());
+        for input in inputs {
+            if let What::Arrive(request) = input {
+                self.leading.arrived.insert(*request, now);
+            }
+        }
+        let Some(patience_ms) = self.faults.largest(FaultKind::RequestTimeouts) else { return Vec::new() };
+        let late = |request: &u32| {
+            let arrived = self.leading.arrived.get(request);
+            arrived.is_some_and(|arrived| now > arrived + patience_ms * 1000)
+        };
+        station.scheduler.open().into_iter().filter(late).map(What::Abort).collect()
     }
 
     /// A word to choose by, if the leader gives something up in this step.
     fn meddles(&self, step: u64, what: u64) -> Option<u64> {
         let kind = FaultKind::Aborts;
-        let planned = (0..self.stations.len()).filter_map(|rank| self.faults.size(kind, rank)).max();
+        let planned = self.faults.largest(kind);
         let busy = step < self.scenario.steps;
         let permille = planned.or(busy.then_some(self.scenario.ambient.aborts))?;
         let word = |which| roll(self.scenario.seed, Purpose::Meddle, [step, what, which]);
@@ -64,7 +87,7 @@ impl Cluster<'_> {
     pub(super) fn controls(&mut self, step: u64, inputs: &[What]) -> Vec<Control> {
         let station = &self.stations[0];
         let live = station.scheduler.live_prefetches(station.core.cache());
-        let now = self.queue.now();
+        let now = station.clock.at(self.queue.now());
         let mut controls = Vec::new();
         for (request, operation) in &live {
             let since = *self.leading.seen.entry(*operation).or_insert(now);

@@ -1,31 +1,37 @@
 //! All ranks of a run, and what happens between them.
 //!
 //! Files: `station` (one rank), `step` (a rank's scheduler thread), `leading` (what only the leader decides), `copying` (copy
-//! engines and storage), `voting` (vote threads), `faults`, `ending` (how a run comes to its end, and what must be true then).
+//! engines and storage), `voting` (vote threads), `searching` (searches for trailing state), `faults`, `lying` (a caller that does), `ending` (how a run comes to its end, and what must be true then).
 
 mod copying;
 mod ending;
 mod faults;
 mod leading;
+mod lying;
+mod searching;
 mod station;
 mod step;
 mod voting;
 
 use crate::check::{History, Parted, Reference, first_record, show_record};
 use crate::coverage::{Coverage, Mirror};
+use crate::outcome::{End, Outcome};
 use crate::queue::{Micros, Queue};
 use crate::rng::{self, Purpose, roll};
 use crate::scenario::Scenario;
-use crate::violation::{Violation, Wrong};
+use crate::violation::{Violation, Wrong, ensure};
 use faults::Active;
 use isoradix_core::Ordinal;
 use isoradix_core::operation::Kind;
-use isoradix_core::protocol::Reduced;
+use isoradix_core::protocol::{BatchHeader, Frame, Reduced};
+use lying::Lie;
+use searching::Search;
 use station::{FIRST_STEP, Message, Station};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use voting::Plane;
 
 /// What happens.
@@ -35,10 +41,12 @@ enum Event {
     Wake { rank: usize },
     /// A message arrives.
     Deliver { to: usize, message: Message },
+    /// The beginning of a message arrives, so many bytes of its frame.
+    Piece { to: usize, frame: Rc<[u8]>, bytes: usize },
     /// The receiver has taken a message: its send is complete.
     Reap { rank: usize, edge: u32 },
     /// The stage above has computed its part of a step.
-    Activate { rank: usize, step: u64 },
+    Activate { rank: usize, step: u64, header: Rc<BatchHeader> },
     /// The forward pass of a step ends.
     Computed { rank: usize },
     /// A vote thread fills its next ballot.
@@ -46,55 +54,17 @@ enum Event {
     /// A vote thread gets the vector that the group reduced.
     Voted { rank: usize, vector: Rc<[i64]> },
     /// A vote thread looks how long it has waited.
-    Watch { rank: usize, vote: u64 },
+    Watch { rank: usize },
     /// The turn of a page is over in a copy.
     Turn { rank: usize, kind: Kind, operation: Ordinal },
     /// Storage answers.
     Answer { rank: usize, operation: Ordinal },
+    /// A round of a search for trailing state comes back.
+    Searched { rank: usize, operation: Ordinal, pair: [i64; 2] },
     /// A rank has again the memory that it had lost for a moment.
     Remember { rank: usize },
     /// A fault is over.
     FaultEnds { fault: usize },
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
-    /// Everything came to rest, and a stop frame ended it.
-    Clean,
-    /// A stop frame came in the middle of everything.
-    Stopped,
-    /// A rank or its scheduler died, and the others noticed.
-    Crashed,
-    /// A load-back failed after commit, and all ranks were told.
-    Fatal,
-}
-
-/// What a run has to say.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// How it ended, or what was wrong.
-    pub result: Result<End, Violation>,
-    /// The hash chain over the whole history.
-    pub history: u64,
-    /// Steps of all ranks.
-    pub rank_steps: u64,
-    /// The leader's steps.
-    pub steps: u64,
-    /// Operations issued.
-    pub operations: u64,
-    /// Votes.
-    pub votes: u64,
-    /// Events of the simulation.
-    pub events: u64,
-    /// Virtual time.
-    pub time_us: Micros,
-    /// Steps that were held against the reference model.
-    pub modelled: u64,
-    /// Which transitions happened under which faults.
-    pub coverage: Coverage,
-    /// What the leader's rank did, line by line, if that was asked for.
-    pub trace: Vec<String>,
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Wrong {
@@ -102,19 +72,24 @@ fn panicked(panic: &(dyn Any + Send)) -> Wrong {
     Wrong::new("panic", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no text").to_owned())
 }
 
+/// Events between two looks at whether the run is to stop.
+const EVENTS_A_LOOK: u32 = 4096;
+
 /// A run.
 pub(crate) struct Cluster<'a> {
     scenario: &'a Scenario,
     queue: Queue<Event>,
     stations: Vec<Station>,
     plane: Plane,
+    searches: BTreeMap<Ordinal, Search>,
     faults: Active,
+    lie: Lie,
     history: History,
     mirror: Mirror,
     reference: Option<Reference<'a>>,
     coverage: Coverage,
-    /// Peers of a stage that are ready for the forward pass of a step.
-    barriers: BTreeMap<(usize, u64), usize>,
+    /// Peers of a stage that are ready for the forward pass of a step, and the batch of the first.
+    barriers: BTreeMap<(usize, u64), (usize, Rc<BatchHeader>)>,
     /// The newest vote that the leader holds, and its words.
     newest: Option<(Reduced, Rc<[i64]>)>,
     framed: Option<u64>,
@@ -125,29 +100,16 @@ pub(crate) struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    /// Runs a scenario to its end.
-    pub(crate) fn run(scenario: &'a Scenario) -> Outcome {
-        match Self::new(scenario) {
-            Ok(mut cluster) => {
-                // A core that panics has broken a promise like any other, and its seed is to be named.
-                let played = catch_unwind(AssertUnwindSafe(|| cluster.play()));
-                let result = played.unwrap_or_else(|panic| Err(cluster.at(None, panicked(&*panic))));
-                cluster.outcome(result)
-            }
-            Err(wrong) => Outcome {
-                result: Err(wrong.at(None, 0, 0)),
-                history: 0,
-                rank_steps: 0,
-                steps: 0,
-                operations: 0,
-                votes: 0,
-                events: 0,
-                time_us: 0,
-                modelled: 0,
-                coverage: Coverage::default(),
-                trace: Vec::new(),
-            },
-        }
+    /// Runs a scenario to its end; nothing, if it was told to stop before.
+    pub(crate) fn run(scenario: &'a Scenario, stop: &AtomicBool) -> Option<Outcome> {
+        let mut cluster = match Self::new(scenario) {
+            Ok(cluster) => cluster,
+            Err(wrong) => return Some(Outcome::nothing(Err(wrong.at(scenario.domain, None, 0, 0)))),
+        };
+        // A core that panics has broken a promise like any other, and its seed is to be named.
+        let played = catch_unwind(AssertUnwindSafe(|| cluster.play(stop)));
+        let result = played.unwrap_or_else(|panic| Some(Err(cluster.at(None, panicked(&*panic)))));
+        result.map(|result| cluster.outcome(result))
     }
 
     fn new(scenario: &'a Scenario) -> Result<Self, Wrong> {
@@ -155,9 +117,11 @@ impl<'a> Cluster<'a> {
             scenario,
             queue: Queue::new(),
             stations: Station::all(scenario)?,
-            plane: Plane::new(scenario.topology.ranks()),
+            plane: Plane::new(scenario.topology.members()),
+            searches: BTreeMap::new(),
             faults: Active::new(scenario),
-            history: History::new(scenario.topology.ranks(), FIRST_STEP),
+            lie: Lie::default(),
+            history: History::new(scenario.topology.members(), FIRST_STEP),
             mirror: Mirror::new(scenario.page, scenario.tiers.prefetch_min),
             reference: Reference::new(scenario),
             coverage: Coverage::default(),
@@ -171,23 +135,38 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    fn play(&mut self) -> Result<End, Violation> {
+    fn play(&mut self, stop: &AtomicBool) -> Option<Result<End, Violation>> {
+        self.begin_run();
+        while !stop.load(Ordering::Relaxed) {
+            if let Some(result) = (0..EVENTS_A_LOOK).find_map(|_| self.next().transpose()) {
+                return Some(result);
+            }
+        }
+        None
+    }
+
+    fn begin_run(&mut self) {
         for rank in 0..self.stations.len() {
             self.queue.after(self.wobble(rank, 200), Event::Fill { rank });
         }
         self.wake(0, 0);
-        while let Some(event) = self.queue.pop() {
-            match self.happen(event) {
-                Err(violation) if self.is_promised(&violation) => self.end = Some(End::Fatal),
-                happened => happened?,
-            }
-            if let Some(end) = self.end {
-                self.check_end(end)?;
-                return Ok(end);
-            }
-            self.check_liveness().map_err(|wrong| self.at(None, wrong))?;
+    }
+
+    /// The next event; gives the end, if it is one.
+    fn next(&mut self) -> Result<Option<End>, Violation> {
+        let Some(event) = self.queue.pop() else {
+            let what = "nothing is left to happen, and the run has not come to its end";
+            return Err(self.at(None, Wrong::new("liveness", what)));
+        };
+        match self.happen(event) {
+            Err(violation) if self.is_promised(&violation) => self.end = Some(End::Fatal),
+            Err(violation) if self.finds_out(&violation) => self.end = Some(End::Detected),
+            happened => happened?,
         }
-        Err(self.at(None, Wrong::new("liveness", "nothing is left to happen, and the run has not come to its end")))
+        match self.end {
+            Some(end) => self.check_end(end).map(Some),
+            None => self.check_liveness().map(|()| None).map_err(|wrong| self.at(None, wrong)),
+        }
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Violation> {
@@ -198,17 +177,22 @@ impl<'a> Cluster<'a> {
                 self.wake(to, self.poll_delay(to));
                 (to, Ok(()))
             }
+            Event::Piece { to, frame, bytes } => {
+                let whole = Frame::from_bytes(&frame[..bytes]).is_ok();
+                (to, ensure(!whole, "frame", || format!("the first {bytes} of {} bytes pass for a frame", frame.len())))
+            }
             Event::Reap { rank, edge } => (rank, self.reap(rank, edge)),
-            Event::Activate { rank, step } => (rank, self.activate(rank, step)),
+            Event::Activate { rank, step, header } => (rank, self.activate(rank, step, header)),
             Event::Computed { rank } => (rank, self.computed(rank)),
             Event::Fill { rank } => (rank, self.fill(rank)),
             Event::Voted { rank, vector } => (rank, self.voted(rank, &vector)),
-            Event::Watch { rank, vote } => {
-                self.watch(rank, vote);
+            Event::Watch { rank } => {
+                self.watch(rank);
                 (rank, Ok(()))
             }
             Event::Turn { rank, kind, operation } => (rank, self.turn(rank, kind, operation)),
             Event::Answer { rank, operation } => (rank, self.answer(rank, operation)),
+            Event::Searched { rank, operation, pair } => (rank, self.searched(rank, operation, pair)),
             Event::Remember { rank } => {
                 self.remember(rank);
                 (rank, Ok(()))
@@ -225,12 +209,12 @@ impl<'a> Cluster<'a> {
 
     fn at(&self, rank: Option<usize>, wrong: Wrong) -> Violation {
         let rank = wrong.rank.or(rank);
-        wrong.at(rank, self.stations[rank.unwrap_or(0)].step, self.queue.now())
+        wrong.at(self.scenario.domain, rank, self.stations[rank.unwrap_or(0)].step, self.queue.now())
     }
 
     /// Names the rank that has left the history, and where.
     fn parted(&self, parted: &Parted) -> Wrong {
-        let Parted { rank, how } = parted;
+        let Parted { rank, how, .. } = parted;
         let [own, leader] = [*rank, 0].map(|rank| self.stations[rank].core.cache());
         let record = first_record(own, leader).map(|record| format!("\n  {record}")).unwrap_or_default();
         Wrong { rank: Some(*rank), ..Wrong::new("divergence", format!("{how}{record}")) }
@@ -247,6 +231,7 @@ impl<'a> Cluster<'a> {
             history: self.history.chain(),
             rank_steps: self.stations.iter().map(|station| station.steps).sum(),
             steps: self.stations[0].steps,
+            steps_min: self.stations[0].steps,
             operations: self.stations[0].core.cache().operations().issued(),
             votes: self.plane.votes(),
             events: self.queue.events(),
@@ -258,6 +243,11 @@ impl<'a> Cluster<'a> {
     }
 
     // ---- how long things take
+
+    /// What a rank's own clock shows, in milliseconds.
+    fn clock_ms(&self, rank: usize) -> u64 {
+        self.stations[rank].clock.at(self.queue.now()) / 1000
+    }
 
     /// Between half and one and a half of a mean.
     fn about(&self, mean: Micros, purpose: Purpose, of: [u64; 3]) -> Micros {

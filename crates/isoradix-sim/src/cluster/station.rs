@@ -1,5 +1,6 @@
 //! One rank: its core, its threads' machines, its scheduler and its part of the physical world.
 
+use crate::clock::Clock;
 use crate::queue::Micros;
 use crate::request::What;
 use crate::rng::Rng;
@@ -9,10 +10,11 @@ use crate::violation::Wrong;
 use crate::world::{Device, Engine, HostMemory, Storage, World};
 use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::protocol::{
-    Board, Member, Patience, RunAhead, Stall, Stalled, StartRecord, VoteMachine, Waiting, agree,
+    BatchHeader, Board, FIFOS, Member, Patience, RunAhead, Stall, Stalled, StartRecord, VoteMachine, Waiting, agree,
 };
 use isoradix_core::{Config, Eviction, Ordinal, PerRank, Rank, StoredRun, TieredCache};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The group's incarnation.
@@ -76,6 +78,8 @@ pub(super) struct Station {
     pub(super) stall: Stall,
     /// The wait for the vote in flight.
     pub(super) waiting: Option<Waiting>,
+    /// Its vote thread will look how long it has waited.
+    pub(super) watched: bool,
     pub(super) scheduler: Scheduler,
     /// Holds that the scheduler was given so far.
     pub(super) holds: u64,
@@ -90,15 +94,23 @@ pub(super) struct Station {
     pub(super) arrival: Micros,
     /// Of a follower that relays frames; the leader's is in its core.
     pub(super) ahead: RunAhead,
-    pub(super) receivers: Vec<usize>,
+    pub(super) receivers: Range<usize>,
     pub(super) phase: Phase,
     /// The step that it is in, or was in last.
     pub(super) step: u64,
     pub(super) steps: u64,
     /// The last busy step whose activations have come from the stage above.
     pub(super) activated: u64,
+    /// The batch of the stage above, as it came beside its activations.
+    pub(super) above: Option<Rc<BatchHeader>>,
     pub(super) wakes: bool,
+    /// Its monotonic clock.
+    pub(super) clock: Clock,
+    /// It waits for an end that no copy will report: a planted mistake.
+    pub(super) waits_forever: bool,
     pub(super) alive: Alive,
+    /// The watermarks that it voted last.
+    pub(super) finished: [i64; FIFOS],
     /// Votes that it counted and took no part in.
     pub(super) skipped: i64,
     /// A load-back of its own has failed: it computes nothing any more.
@@ -110,7 +122,7 @@ pub(super) struct Station {
 impl Station {
     /// The ranks of a scenario, after the start-up agreement.
     pub(super) fn all(scenario: &Scenario) -> Result<Vec<Self>, Wrong> {
-        let ranks = u32::try_from(scenario.topology.ranks()).unwrap_or(u32::MAX);
+        let ranks = u32::try_from(scenario.topology.members()).unwrap_or(u32::MAX);
         let records: Vec<StartRecord> = (0..ranks)
             .zip(&scenario.host_pages)
             .map(|(rank, pages)| StartRecord::new(rank, ranks, PerRank::observe(*pages)))
@@ -137,7 +149,7 @@ impl Station {
             kv_events: false,
         };
         let cache = TieredCache::new(rank, config, scenario.tiers, pool).map_err(|error| setup(&error))?;
-        let member = Member { domain: 0, epoch: EPOCH, rank };
+        let member = Member { domain: scenario.domain, epoch: EPOCH, rank };
         let receivers = scenario.topology.receivers(rank as usize);
         let ahead = || RunAhead::new(u32::try_from(receivers.len()).unwrap_or(u32::MAX), scenario.topology.pp);
         let mut core = match rank {
@@ -148,13 +160,14 @@ impl Station {
             defect.plant(rank as usize, &mut core);
         }
         let window = scenario.tiers.window;
+        let clock = Clock::new(&mut Rng::new(scenario.seed, 10_000 + u64::from(rank)));
         let mut rng = Rng::new(scenario.seed, 1000 + u64::from(rank));
         let patience = Patience::new(REPORT_MS, FATAL_MS, FATAL_MS).map_err(|error| setup(&error))?;
         Ok(Self {
             core,
             board: Board::new(rank, window).map_err(|error| setup(&error))?,
             votes: VoteMachine::new(rank, EPOCH, window, scenario.pacing).map_err(|error| setup(&error))?,
-            stall: Stall::begin(patience, 0),
+            stall: Stall::begin(patience, clock.at(0) / 1000),
             waiting: None,
             scheduler: Scheduler::default(),
             holds: 0,
@@ -175,8 +188,13 @@ impl Station {
             step: 0,
             steps: 0,
             activated: 0,
+            above: None,
+            watched: false,
             wakes: false,
+            clock,
+            waits_forever: false,
             alive: Alive { scheduler: true, votes: true },
+            finished: [0; FIFOS],
             skipped: 0,
             doomed: false,
             vote_end: None,

@@ -1,20 +1,25 @@
 //! A scheduler thread: one step after the other.
 
-use super::station::{Message, Phase};
+use super::station::{EPOCH, Message, Phase};
 use super::{Cluster, Event};
 use crate::check::{Dump, check_memory};
 use crate::coverage::Framed;
 use crate::fault::FaultKind;
 use crate::queue::Micros;
 use crate::request::What;
-use crate::rng::Purpose;
+use crate::rng::{self, Purpose, roll};
 use crate::scheduler::Verb;
 use crate::violation::{Wrong, ensure};
-use isoradix_core::protocol::{Control, Frame, ProtocolError};
+use crate::world::at;
+use isoradix_core::protocol::{BatchHeader, Control, Divergence, Frame, Leader, Member, ProtocolError, RunAhead};
 use isoradix_core::{DeviceRoom, PerRank, StepError};
+use std::rc::Rc;
 
 /// What follows a step at once.
 const NEXT_STEP_US: Micros = 20;
+
+/// Between two pieces of a message.
+const PIECE_US: Micros = 40;
 
 /// Every so many steps of a rank the costly checks are made.
 const CHECK_STEPS: u64 = 16;
@@ -30,11 +35,17 @@ pub(super) fn refused(verb: &'static str) -> impl FnOnce(StepError) -> Wrong {
     }
 }
 
+/// Form A, caught before the forward pass.
+fn check_batch(own: &BatchHeader, other: &BatchHeader) -> Result<(), Wrong> {
+    own.check(other).map_err(|parted| Wrong::new("batch", parted.to_string()))
+}
+
 impl Cluster<'_> {
     /// Begins a step, if there is one to begin.
     pub(super) fn begin(&mut self, rank: usize) -> Result<(), Wrong> {
         self.stations[rank].wakes = false;
-        if !self.stations[rank].is_free() || self.is_halted(rank) || self.end.is_some() {
+        let waits = self.stations[rank].waits_forever;
+        if !self.stations[rank].is_free() || self.is_halted(rank) || self.end.is_some() || waits {
             return Ok(());
         }
         if rank == 0 { self.lead() } else { self.follow(rank) }
@@ -54,7 +65,7 @@ impl Cluster<'_> {
         self.enter(0, step)?;
         let inputs = self.inputs(step);
         let controls = self.controls(step, &inputs);
-        let now = PerRank::observe(self.queue.now() / 1000);
+        let now = PerRank::observe(self.clock_ms(0));
         let station = &mut self.stations[0];
         self.mirror.before(station.core.cache().operations());
         let newest = self.newest.as_ref().map(|(reduced, _)| reduced);
@@ -63,8 +74,8 @@ impl Cluster<'_> {
         let message = Message { frame: frame.to_bytes().into(), inputs: inputs.into() };
         self.leading.has_stopped = frame.controls().contains(&Control::Stop);
         self.send(0, &message);
-        let stops = self.leading.has_stopped;
-        self.decide(0, &message.inputs, stops)
+        let (stops, handed) = (self.leading.has_stopped, self.handed(0, &message.inputs));
+        self.decide(0, &handed, stops)
     }
 
     /// What the frame did to the operations: counted, mirrored, and told to the reference model.
@@ -96,13 +107,50 @@ impl Cluster<'_> {
         let frame = Frame::from_bytes(&message.frame).map_err(|error| Wrong::new("frame", error.to_string()))?;
         self.enter(rank, frame.step())?;
         let stops = frame.controls().contains(&Control::Stop);
-        let station = &mut self.stations[rank];
-        station.core.follow(&mut station.board, frame).map_err(refused("follow"))?;
-        if !station.receivers.is_empty() {
-            station.ahead.send().map_err(|pressure| Wrong::new("frame", pressure.to_string()))?;
+        // It is sent on before it is looked at: who is below need not wait for that.
+        if !self.stations[rank].receivers.is_empty() {
+            let sent = self.stations[rank].ahead.send();
+            sent.map_err(|pressure| Wrong::new("frame", pressure.to_string()))?;
             self.send(rank, &message);
         }
-        self.decide(rank, &message.inputs, stops)
+        self.refuse_other_domain(rank, &frame)?;
+        let (step, station) = (frame.step(), &mut self.stations[rank]);
+        station.core.follow(&mut station.board, frame).map_err(refused("follow"))?;
+        self.check_found_out(rank, step)?;
+        let mut inputs = self.early_aborts(rank);
+        inputs.extend(self.handed(rank, &message.inputs));
+        self.decide(rank, &inputs, stops)
+    }
+
+    /// Now and then a frame of another domain comes to the wrong rank. It is refused, and nothing has changed.
+    fn refuse_other_domain(&mut self, rank: usize, frame: &Frame) -> Result<(), Wrong> {
+        let (domain, domains) = (self.scenario.domain, self.scenario.topology.dp);
+        if domains == 1 || !frame.step().is_multiple_of(CHECK_STEPS) {
+            return Ok(());
+        }
+        let stray = |error: &dyn std::fmt::Display| Wrong::new("stray", error.to_string());
+        let other = Member { domain: (domain + 1) % domains, epoch: EPOCH, rank: 0 };
+        let mut leader = Leader::new(other, frame.step(), RunAhead::new(0, 1));
+        let station = &mut self.stations[rank];
+        let (before, now) = (station.core.digest(), PerRank::observe(0));
+        let foreign = leader.stamp(None, now, before, &[]).map_err(|error| stray(&error))?;
+        let taken = station.core.follow(&mut station.board, foreign);
+        let refused = matches!(
+            taken,
+            Err(StepError::Protocol(ProtocolError::Divergence(Divergence::Frame { field: "domain", .. })))
+        );
+        ensure(refused && station.core.digest() == before, "stray", || {
+            format!("a frame of domain {} is not refused by name: {taken:?}", other.domain)
+        })
+    }
+
+    /// For a planted mistake: the ends of requests that have come with frames whose turn it is not yet.
+    fn early_aborts(&self, rank: usize) -> Vec<What> {
+        if !self.scenario.defect.is_some_and(|defect| defect.takes_aborts_early(rank)) {
+            return Vec::new();
+        }
+        let waiting = self.stations[rank].mailbox.iter().flat_map(|message| message.inputs.iter());
+        waiting.filter(|input| matches!(input, What::Abort(_))).copied().collect()
     }
 
     fn enter(&mut self, rank: usize, step: u64) -> Result<(), Wrong> {
@@ -110,10 +158,12 @@ impl Cluster<'_> {
         station.step = step;
         station.steps += 1;
         if let Some(defect) = self.scenario.defect {
-            defect.tell_time(rank, self.queue.now(), &mut station.core);
+            let own_ms = station.clock.at(self.queue.now()) / 1000;
+            defect.tell_time(rank, self.queue.now(), own_ms, &mut station.core);
         }
         let digest = station.core.digest();
-        self.history.enter(rank, step, digest).map_err(|parted| self.parted(&parted))?;
+        let entered = self.history.enter(rank, step, digest);
+        self.compared(step, entered)?;
         self.check_now(rank)
     }
 
@@ -152,6 +202,8 @@ impl Cluster<'_> {
             format!("{promised} tokens were promised, {free} are free and {evictable} evictable")
         })?;
         station.tape.note(Verb::CloseStep { device_free: free, promised }, [0; 4]);
+        let decided = self.history.decide(rank, step, &station.tape.calls);
+        self.compared(step, decided)?;
         self.tell(rank)?;
         if rank == 0
             && let Some(reference) = &mut self.reference
@@ -198,7 +250,7 @@ impl Cluster<'_> {
         let dump = Dump::of(cache, station.world.device.available());
         let (step, calls) = (station.step, &mut station.tape.calls);
         let left = self.history.leave(rank, step, calls, dump);
-        left.map_err(|parted| self.parted(&parted))?;
+        self.compared(step, left)?;
         if rank == 0 {
             self.rest();
         }
@@ -217,9 +269,14 @@ impl Cluster<'_> {
             return Ok(());
         }
         station.phase = Phase::Ready;
-        let step = station.step;
+        let (step, above) = (station.step, station.above.take());
+        let own = self.header(rank)?;
+        if let Some(above) = above.filter(|above| above.step() == step) {
+            check_batch(&own, &above)?;
+        }
         let peers = self.scenario.topology.peers(stage);
-        let ready = self.barriers.entry((stage, step)).or_default();
+        let (ready, first) = self.barriers.entry((stage, step)).or_insert_with(|| (0, Rc::clone(&own)));
+        check_batch(&own, first)?;
         *ready += 1;
         if *ready < peers.len() {
             return Ok(());
@@ -255,27 +312,32 @@ impl Cluster<'_> {
         if !self.stations[rank].alive.scheduler {
             return Ok(());
         }
+        let (early, header) = (self.early_aborts(rank), self.header(rank)?);
         let (scenario, station) = (self.scenario, &mut self.stations[rank]);
         let step = station.step;
         let (scheduler, mut hands) = station.scheduler(scenario, rank);
+        early.into_iter().try_for_each(|input| scheduler.take(input, &mut hands))?;
         scheduler.finish(step, &mut hands)?;
         if self.scenario.trace && rank == 0 {
             let calls = station.tape.calls[station.told..].iter();
             self.trace.extend(calls.map(|call| format!("step {step}, computed: {call}")));
         }
         station.phase = Phase::Free;
-        let below = rank + scenario.topology.tp as usize;
+        let below = rank + scenario.topology.lanes();
         if below < self.stations.len() {
-            self.queue.after(self.hop_delay(below, step), Event::Activate { rank: below, step });
+            let delay = self.hop_delay(rank, below, step);
+            self.queue.after(delay, Event::Activate { rank: below, step, header });
         }
         self.leave(rank)?;
         self.wake(rank, NEXT_STEP_US);
         Ok(())
     }
 
-    pub(super) fn activate(&mut self, rank: usize, step: u64) -> Result<(), Wrong> {
+    pub(super) fn activate(&mut self, rank: usize, step: u64, header: Rc<BatchHeader>) -> Result<(), Wrong> {
         let station = &mut self.stations[rank];
-        station.activated = station.activated.max(step);
+        if step > station.activated {
+            (station.activated, station.above) = (step, Some(header));
+        }
         self.try_compute(rank)
     }
 
@@ -285,8 +347,15 @@ impl Cluster<'_> {
     fn send(&mut self, from: usize, message: &Message) {
         let now = self.queue.now();
         for to in self.stations[from].receivers.clone() {
-            let due = now + self.hop_delay(to, self.stations[from].step);
-            let arrival = due.max(self.stations[to].arrival);
+            let pieces = self.faults.size(FaultKind::PartialMessages, to).unwrap_or(1);
+            let due = now + self.hop_delay(from, to, self.stations[from].step);
+            let first = due.max(self.stations[to].arrival);
+            for piece in 1..pieces {
+                let frame = Rc::clone(&message.frame);
+                let bytes = frame.len() * at(piece) / at(pieces);
+                self.queue.after(first + piece * PIECE_US - now, Event::Piece { to, frame, bytes });
+            }
+            let arrival = first + pieces * PIECE_US;
             self.stations[to].arrival = arrival;
             self.queue.after(arrival - now, Event::Deliver { to, message: message.clone() });
         }
@@ -294,11 +363,8 @@ impl Cluster<'_> {
 
     /// A receiver has taken a message: after a while the sender knows.
     fn taken_by(&mut self, receiver: usize) {
-        let sender = (0..self.stations.len()).find_map(|rank| {
-            let edge = self.stations[rank].receivers.iter().position(|to| *to == receiver)?;
-            Some((rank, u32::try_from(edge).unwrap_or(u32::MAX)))
-        });
-        if let Some((rank, edge)) = sender {
+        if let Some((rank, edge)) = self.scenario.topology.source(receiver) {
+            let edge = u32::try_from(edge).unwrap_or(u32::MAX);
             let step = self.stations[receiver].step;
             let delay = self.about(self.scenario.timings.hop / 4, Purpose::Reap, [receiver as u64, step, 0]);
             self.queue.after(delay, Event::Reap { rank, edge });
@@ -317,9 +383,12 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    fn hop_delay(&self, to: usize, step: u64) -> Micros {
+    /// How long a message takes on the link between two ranks.
+    fn hop_delay(&self, from: usize, to: usize, step: u64) -> Micros {
         let slow = self.faults.size(FaultKind::SlowMessages, to).unwrap_or(0);
-        self.about(self.scenario.timings.hop, Purpose::Hop, [to as u64, step, 0]) + slow
+        let most = self.faults.size(FaultKind::JitteryLinks, to).unwrap_or(0);
+        let jitter = rng::below(roll(self.scenario.seed, Purpose::Jitter, [from as u64, to as u64, step]), most + 1);
+        self.about(self.scenario.timings.hop, Purpose::Hop, [to as u64, step, 0]) + slow + jitter
     }
 
     /// How long the leader's idle loop waits before it turns again.

@@ -6,8 +6,8 @@ use crate::fault::FaultKind;
 use crate::queue::Micros;
 use crate::rng::Purpose;
 use crate::violation::{Wrong, ensure};
-use isoradix_core::protocol::words::VOTE;
-use isoradix_core::protocol::{Pace, Patience, Wait, Waiting, reduce_min};
+use isoradix_core::protocol::words::{FINISHED, VOTE};
+use isoradix_core::protocol::{FIFOS, Pace, Patience, Wait, Waiting, reduce_min};
 use std::rc::Rc;
 
 /// The group's plane: it reduces the k-th ballots of all ranks to the k-th vector.
@@ -53,7 +53,7 @@ impl Plane {
 
 impl Cluster<'_> {
     pub(super) fn fill(&mut self, rank: usize) -> Result<(), Wrong> {
-        let (now_ms, votes) = (self.queue.now() / 1000, self.plane.votes());
+        let (now_ms, votes) = (self.clock_ms(rank), self.plane.votes());
         let station = &mut self.stations[rank];
         if !station.alive.votes {
             return Ok(());
@@ -66,11 +66,14 @@ impl Cluster<'_> {
         // A vote that it counted and took no part in: from there on it is one ahead of all others.
         ballot[VOTE] += station.skipped;
         ballot[VOTE + 1] = !ballot[VOTE];
+        station.finished.copy_from_slice(&ballot[FINISHED..FINISHED + FIFOS]);
         let meets = ballot[VOTE].cast_unsigned();
         ensure(meets == votes, "conservation", || format!("its vote {meets} meets vote {votes} of the others"))?;
         let patience = Patience::new(REPORT_MS, FATAL_MS, FATAL_MS);
         station.waiting = patience.ok().map(|patience| Waiting::begin(patience, now_ms));
-        self.queue.after(REPORT_MS * 1000, Event::Watch { rank, vote: own });
+        if !std::mem::replace(&mut station.watched, true) {
+            self.queue.after(REPORT_MS * 1000, Event::Watch { rank });
+        }
         let Some(vector) = self.plane.fill(&ballot) else { return Ok(()) };
         for rank in 0..self.stations.len() {
             let delay = self.about(self.scenario.timings.vote, Purpose::VoteLatency, [rank as u64, own, 0]);
@@ -80,7 +83,7 @@ impl Cluster<'_> {
     }
 
     pub(super) fn voted(&mut self, rank: usize, vector: &Rc<[i64]>) -> Result<(), Wrong> {
-        let now_ms = self.queue.now() / 1000;
+        let now_ms = self.clock_ms(rank);
         let station = &mut self.stations[rank];
         if !station.alive.votes {
             return Ok(());
@@ -115,16 +118,17 @@ impl Cluster<'_> {
     }
 
     /// A vote thread looks whether its wait for the others has lasted too long.
-    pub(super) fn watch(&mut self, rank: usize, vote: u64) {
-        let now_ms = self.queue.now() / 1000;
+    pub(super) fn watch(&mut self, rank: usize) {
+        let now_ms = self.clock_ms(rank);
         let station = &mut self.stations[rank];
-        let Some(waiting) = station.waiting.as_mut().filter(|_| station.votes.vote() == vote && station.alive.votes)
-        else {
-            return;
-        };
+        station.watched = false;
+        let Some(waiting) = station.waiting.as_mut().filter(|_| station.alive.votes) else { return };
         match waiting.look(now_ms, false) {
             Wait::Fatal { .. } => self.vote_ends(rank, VoteEnd::Lost),
-            Wait::Quiet | Wait::Report { .. } => self.queue.after(REPORT_MS * 1000, Event::Watch { rank, vote }),
+            Wait::Quiet | Wait::Report { .. } => {
+                station.watched = true;
+                self.queue.after(REPORT_MS * 1000, Event::Watch { rank });
+            }
         }
     }
 }

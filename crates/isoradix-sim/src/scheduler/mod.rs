@@ -108,7 +108,8 @@ impl Scheduler {
         Ok(())
     }
 
-    fn take(&mut self, input: What, hands: &mut Hands<'_, '_>) -> Result<(), Wrong> {
+    /// Something has reached the rank.
+    pub(crate) fn take(&mut self, input: What, hands: &mut Hands<'_, '_>) -> Result<(), Wrong> {
         match input {
             What::Arrive(request) => {
                 self.arrived += 1;
@@ -116,6 +117,11 @@ impl Scheduler {
             }
             What::Abort(request) => self.abort(request, hands)?,
             What::Flush => self.flush(hands)?,
+            What::Retract => {
+                if let Some(last) = self.running.pop() {
+                    self.retract(&last, hands)?;
+                }
+            }
             What::Forget(namespace) => hands.remove_namespace(namespace)?,
             What::Touch(request) => {
                 let found = hands.match_prefix(request, hands.request(request).tokens.len())?;

@@ -26,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) fails_at: Option<usize>,
     /// Of a thousand pages that it puts into storage, so many are lost without a word; and the seed that says which.
     pub(crate) loses: (u64, u64),
+    /// Of a thousand pages that it would get out of storage, so many cannot be read.
+    pub(crate) unreadable: u64,
     /// It was told to stop, and does so at that time.
     pub(crate) leaves: Option<Micros>,
     /// The names of its pages in storage.
@@ -35,7 +37,7 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(transfer: Transfer, page: usize) -> Self {
         let names = transfer.stored.iter().flat_map(|run| names(run, page)).collect();
-        Self { transfer, done: 0, held: None, fails_at: None, loses: (0, 0), leaves: None, names }
+        Self { transfer, done: 0, held: None, fails_at: None, loses: (0, 0), unreadable: 0, leaves: None, names }
     }
 
     pub(crate) fn pages(&self) -> usize {
@@ -164,7 +166,9 @@ impl Job {
                 slots.iter().map(|slot| device.read(*slot)).collect::<Result<_, _>>().map(Some)
             }
             Kind::LoadBack | Kind::Store => host.read(pages[self.done], *operation).map(Some),
-            Kind::Prefetch => Ok(self.name().and_then(|name| storage.get(name)).cloned()),
+            Kind::Prefetch => {
+                Ok(self.name().filter(|name| self.is_readable(*name)).and_then(|name| storage.get(name)).cloned())
+            }
         }
     }
 
@@ -194,6 +198,12 @@ impl Job {
                 Ok(())
             }
         }
+    }
+
+    /// There is not the same as readable.
+    fn is_readable(&self, name: Tag) -> bool {
+        let (_, seed) = self.loses;
+        rng::below(roll(seed, Purpose::Read, [name, self.transfer.operation.0, 0]), 1000) >= self.unreadable
     }
 
     fn name(&self) -> Option<Tag> {

@@ -17,14 +17,26 @@ impl Storage {
         self.shards.insert(name, tags);
     }
 
+    /// Pages are gone, without a word.
+    pub(crate) fn lose(&mut self, lost: impl Fn(Tag) -> bool) {
+        self.shards.retain(|name, _| !lost(*name));
+    }
+
     pub(crate) fn get(&self, name: Tag) -> Option<&Vec<Tag>> {
         self.shards.get(&name)
     }
 
+    /// The pages of a run that are there, as a leading part.
+    pub(crate) fn leading(&self, run: &StoredRun, page: usize) -> Vec<Tag> {
+        let mut names = names(run, page);
+        let there = names.iter().take_while(|name| self.shards.contains_key(name)).count();
+        names.truncate(there);
+        names
+    }
+
     /// How many tokens of a run are there, in a leading part of whole pages.
     pub(crate) fn run(&self, run: &StoredRun, page: usize) -> u64 {
-        let names = names(run, page);
-        (names.iter().take_while(|name| self.shards.contains_key(name)).count() * page) as u64
+        (self.leading(run, page).len() * page) as u64
     }
 }
 
