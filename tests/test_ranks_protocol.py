@@ -49,6 +49,33 @@ def test_all_leave_after_the_same_vote() -> None:
         cluster.vote()
 
 
+def test_a_vote_without_news_says_nothing_that_a_rank_alone_does_not_know() -> None:
+    cluster = Cluster([50])
+    (node,) = cluster.nodes
+
+    def voted() -> bool:
+        """One step, before which copies end and a rank that is alone votes if there is news; whether it did."""
+        node.end_all()
+        news = node.votes.has_news(node.board)
+        if news:
+            cluster.vote()
+        cluster.step()
+        return news
+
+    assert [voted() for _ in range(4)] == [True, True, False, False], "the first step closes with its backable pages"
+    cluster.step(lambda node: node.insert(KEY))
+    votes = [voted() for _ in range(8)]
+    assert votes == sorted(votes, reverse=True), "until the backup is over, and its window has moved on"
+    assert any(votes)
+    assert node.cache.issued == node.cache.retired == 1
+    for paused in (True, False):
+        node.board.pause(paused)
+        assert [voted() for _ in range(2)] == [True, False]
+    node.rank.withdraw(3)
+    assert [voted() for _ in range(3)] == [False, True, False], "what it could back is posted when a step closes"
+    assert node.cache.host_ledger.capacity == 47
+
+
 def test_frames_in_flight_are_bounded() -> None:
     cluster = Cluster([10], frames={"edges": 2, "depth": 2})
     leader = cluster.nodes[0].rank

@@ -8,15 +8,9 @@
 #   tools/setup.sh wheel DIR                the abi3 wheel, into dist/
 #   tools/setup.sh torch DIR                torch, unless it imports there already
 set -eu
+. "$(dirname "$0")/fail.sh"
 
 python_min=11 # the minor version: 3.11 is where the buffer protocol joins the limited API
-
-fail() {
-    printf 'isoradix: %s\n' "$1" >&2
-    shift
-    for hint in "$@"; do printf 'hint: %s\n' "$hint" >&2; done
-    exit 1
-}
 
 need_network() {
     fail "$1 failed (the output above says why)" \

@@ -15,37 +15,13 @@ venv=${SGLANG_VENV:-.venv-sglang}
 sglang=${SGLANG:-0.5.23}
 requirements=tests/sglang/requirements.txt
 support=tests/sglang/cpu_support
-disk_needed_gb=8
-
-fail() {
-    printf 'isoradix: %s\n' "$1" >&2
-    shift
-    for hint in "$@"; do printf 'hint: %s\n' "$hint" >&2; done
-    exit 1
-}
+. tools/environment.sh
 
 check_release() {
     case $sglang in
     0.5.22 | 0.5.23) ;;
     *) fail "SGLANG is '$sglang'; the plug-in supports 0.5.22 and 0.5.23" "make test-sglang SGLANG=0.5.23" ;;
     esac
-}
-
-check_machine() {
-    [ "$(uname -sm)" = "Linux x86_64" ] ||
-        fail "SGLang's Rust tree core comes compiled for Linux on x86-64 only, this is $(uname -sm)" \
-            "the tests without SGLang run anywhere: make test"
-    local free_gb
-    free_gb=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
-    [ "$free_gb" -ge $disk_needed_gb ] ||
-        fail "the SGLang environment needs $disk_needed_gb GB of disk, $free_gb GB are free" \
-            "make room on the disk of this folder"
-}
-
-check_python() {
-    "$venv/bin/python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' ||
-        fail "SGLang $sglang comes for Python 3.11 to 3.13, $venv has $("$venv/bin/python" --version)" \
-            "install one of them, then: rm -r $venv"
 }
 
 newer_than() { # FILE STAMP
@@ -58,10 +34,7 @@ install() { tools/setup.sh install "$venv" "$1" --no-deps "${@:2}"; }
 setup_sglang() {
     local stamp=$venv/.stamp-$sglang
     if ! newer_than "$requirements" "$stamp"; then return; fi
-    check_machine
-    echo "setting $venv up: some 3 GB of downloads the first time"
-    PYTHON="python3.11 python3.12 python3.13 python3" tools/setup.sh venv "$venv"
-    check_python
+    make_environment "the tests without SGLang run anywhere: make test"
     install "SGLang's requirements" -r "$requirements"
     [ "$sglang" = 0.5.23 ] || install "SGLang $sglang" "sglang==$sglang"
     rm -f "$venv"/.stamp-*

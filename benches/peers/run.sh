@@ -10,42 +10,15 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 venv=.venv-peers
-sglang=sglang==0.5.23
+sglang=0.5.23
 requirements=benches/peers/requirements.txt
-disk_needed_gb=8
-
-fail() {
-    printf 'isoradix: %s\n' "$1" >&2
-    shift
-    for hint in "$@"; do printf 'hint: %s\n' "$hint" >&2; done
-    exit 1
-}
-
-check_machine() {
-    [ "$(uname -sm)" = "Linux x86_64" ] ||
-        fail "SGLang's Rust tree core comes compiled for Linux on x86-64 only, this is $(uname -sm)" \
-            "the tests and benches without peers run anywhere: make test, make bench"
-    local free_gb
-    free_gb=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
-    [ "$free_gb" -ge $disk_needed_gb ] ||
-        fail "the peers environment needs $disk_needed_gb GB of disk, $free_gb GB are free" \
-            "make room on the disk of this folder"
-}
-
-check_python() {
-    "$venv/bin/python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' ||
-        fail "$sglang comes for Python 3.11 to 3.13, $venv has $("$venv/bin/python" --version)" \
-            "install one of them, then: rm -r $venv"
-}
+. tools/environment.sh
 
 setup() {
     if [ -f "$venv/.stamp" ] && [ "$venv/.stamp" -nt "$requirements" ] && [ "$venv/.stamp" -nt "$0" ]; then return; fi
-    check_machine
-    echo "setting $venv up: some 3 GB of downloads the first time"
-    PYTHON="python3.11 python3.12 python3.13 python3" tools/setup.sh venv "$venv"
-    check_python
+    make_environment "the tests and benches without peers run anywhere: make test, make bench"
     tools/setup.sh install "$venv" "the peers' requirements" -r "$requirements"
-    tools/setup.sh install "$venv" "SGLang" --no-deps "$sglang"
+    tools/setup.sh install "$venv" "SGLang" --no-deps "sglang==$sglang"
     touch "$venv/.stamp"
 }
 

@@ -37,6 +37,7 @@ def make(
     host_ratio: float = 0.0,
     write_policy: str = "write_through",
     policy: str = "lru",
+    kv_events: bool = False,
 ) -> Server:
     """A server's cache, on the CPU, alone in its domain.
 
@@ -48,6 +49,7 @@ def make(
         host_ratio: host memory as a multiple of the device's; 0 for none.
         write_policy: of the host tier.
         policy: of eviction.
+        kv_events: whether it collects KV events.
     """
     _publish(name, page_size, host_ratio, write_policy, policy)
     import torch
@@ -77,6 +79,7 @@ def make(
         token_to_kv_pool_allocator=allocator,
         page_size=page_size,
         eviction_policy=policy,
+        enable_kv_cache_events=kv_events,
         tree_core_backend=name if name in ("rust", "python") else None,
     )
     worker = SimpleNamespace(

@@ -67,7 +67,10 @@ from isoradix._isoradix import (
     blame,
     copy_rows,
     pages_within,
+    read_at_once,
     read_frame,
+    read_records,
+    write_at_once,
 )
 from isoradix._typing import (
     BytesLike,
@@ -159,5 +162,8 @@ __all__ = [
     "blame",
     "copy_rows",
     "pages_within",
+    "read_at_once",
     "read_frame",
+    "read_records",
+    "write_at_once",
 ]

@@ -212,9 +212,12 @@ class Record:
     def digest(self) -> int:
         """The decision digest after this record."""
 
+def read_records(records: BytesLike) -> list[Record]:
+    """The decisions that these bytes are, as `journal_bytes` writes them."""
+
 @final
 class BlockStored:
-    """Blocks that are cached from now on: a run of pages under one parent."""
+    """Blocks that are in a tier from now on: a run of pages under one parent."""
 
     @property
     def block_hashes(self) -> list[int]:
@@ -233,7 +236,7 @@ class BlockStored:
         """Always None; consumers that know adapters by number read `lora_name` instead."""
     @property
     def medium(self) -> str:
-        """Where the blocks lie: "GPU"."""
+        """Where the blocks lie: "GPU" on the device, "CPU_PINNED" on host."""
     @property
     def cache_salt(self) -> str | None:
         """Salt of the namespace."""
@@ -245,14 +248,14 @@ class BlockStored:
 
 @final
 class BlockRemoved:
-    """Blocks that are no longer cached."""
+    """Blocks that are no longer in a tier."""
 
     @property
     def block_hashes(self) -> list[int]:
         """Hash of each page, as in the `BlockStored` that announced it."""
     @property
     def medium(self) -> str:
-        """Where the blocks lay: "GPU"."""
+        """Where the blocks lay: "GPU" on the device, "CPU_PINNED" on host."""
     def as_dict(self) -> dict[str, Any]:
         """The event as a map for msgpack or JSON, tagged "BlockRemoved" under "type"."""
 
@@ -727,6 +730,8 @@ class TieredCache:
         """The last decisions, oldest first: `journal_records` of them at most."""
     def journal_bytes(self) -> bytes:
         """The journal as bytes: 64 a record, little-endian, oldest first."""
+    def take_records(self) -> bytes:
+        """The decisions since the last call, as `journal_bytes`; kept from the first call on."""
     def take_events(self) -> list[BlockStored | BlockRemoved | AllBlocksCleared]:
         """The KV events since the last call, oldest first."""
     # what it was made with
@@ -817,6 +822,9 @@ class FrameInfo:
     @property
     def vote(self) -> int | None:
         """Ordinal of the vote that it carries; None if it carries no new one."""
+    @property
+    def applied_step(self) -> int | None:
+        """The last step that every rank had applied, as that vote says; None without one, and before the first."""
     @property
     def controls(self) -> list[Control]:
         """The leader's decisions, in the order in which they are applied."""
@@ -968,12 +976,17 @@ class VoteMachine:
         """Check the vector that the ranks have reduced, and keep it."""
     def pace(self) -> int | None:
         """Milliseconds from the last vote to the next; None if every rank has applied the stop frame."""
+    def has_news(self, board: Board) -> bool:
+        """Whether the next vote would say more than the last one: for a rank that is alone in its domain."""
     @property
     def vote(self) -> int:
         """Ordinal of the vote that is filled next, or in flight."""
     @property
     def in_flight(self) -> bool:
         """Whether a ballot is filled and its vote not completed."""
+    @property
+    def paused(self) -> bool:
+        """Whether some rank is paused, as the vote completed last says."""
     @property
     def uncompared(self) -> int:
         """Votes in which this rank had no digest to compare. For a report."""
@@ -1060,13 +1073,16 @@ class Rank:
     @staticmethod
     def follower(cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1) -> Rank:
         """Any other rank."""
+    @staticmethod
+    def of_the_past(cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1) -> Rank:
+        """A rank alone, which follows the frames of an earlier run and believes what they say of votes."""
     def lead(self, now_ms: int, newest: Reduced | None = None, controls: Iterable[Control] = ()) -> bytes:
         """The leader enters its next step; the frame to be sent to every receiver."""
     def follow(self, frame: BytesLike) -> FrameInfo:
         """A follower enters its next step: checks the leader's frame, and applies it."""
     def begin_loads(self) -> None:
         """Turn what the step has wished to load back so far into an operation, ahead of its close."""
-    def close_step(self, device_free: int) -> None:
+    def close_step(self, device_free: int, promised: int | None = None) -> None:
         """Turn the wishes of the step into operations."""
     def found(self, operation: int, tokens: int) -> None:
         """External storage has answered a `Query` on this rank."""
@@ -1276,6 +1292,12 @@ def copy_rows(
     progress: CopyProgress | None = None,
 ) -> int:
     """Copies rows of each source to rows of the destination at the same place; gives how many runs that took."""
+
+def read_at_once(connection: int, most: int) -> bytes | None:
+    """Read what has arrived, with the GIL held: no bytes if the other end has closed, None if nothing is there."""
+
+def write_at_once(connection: int, data: BytesLike) -> int:
+    """Hand bytes over, with the GIL held; how many of them there was room for."""
 
 class IsoradixError(Exception):
     """Base class of every error this package raises on purpose."""

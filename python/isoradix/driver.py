@@ -9,8 +9,10 @@ while not driver.stopped:
 driver.close()
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from isoradix import (
@@ -29,10 +31,13 @@ from isoradix import (
     StartRecord,
     TieredCache,
     VoteMachine,
+    __version__,
     agree,
 )
 from isoradix.consensus.plane import Plane, first_line, named_by
 from isoradix.copies.engine import Copy, CopyEngine
+from isoradix.journal.recorder import Recorder, make_folder, recorded
+from isoradix.journal.writer import LIMIT_BYTES
 
 _CACHE_DEFAULTS: Final[Mapping[str, object]] = {
     "policy": "lru",
@@ -44,6 +49,12 @@ _CACHE_DEFAULTS: Final[Mapping[str, object]] = {
     "window": 64,
     "prefetch_patience": (1000, 250, 10000),
 }
+
+
+def _new_run() -> str:
+    """A name for a start, in the order of time: UTC, to the millisecond."""
+    now = time.time()
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
 
 
 class DeviceSlots(Protocol):
@@ -85,12 +96,15 @@ class Driver:
         settings: what else must be equal on all ranks, name to value: dtype, model, environment.
         pacing: milliseconds from one vote to the next, equal on all ranks: while operations are under way, while there
             are none, while a rank is paused.
+        journal: a folder in which this rank writes its journal, in a folder of the run; None for none. The ranks need
+            not have it alike.
+        journal_bytes: of a journal at most; the oldest of it is given up beyond that.
         options: of `TieredCache`, equal on all ranks.
 
     Raises:
         ProtocolError: the ranks differ in a setting; the message names all of them. On every rank.
         PlaneLost: a rank did not come.
-        InvalidInputError, InputTypeError: an option is not accepted.
+        InvalidInputError, InputTypeError: an option is not accepted, or the folder for journals cannot be written to.
     """
 
     def __init__(
@@ -103,6 +117,8 @@ class Driver:
         host_pages: int | None = None,
         settings: Mapping[str, str] | None = None,
         pacing: tuple[int, int, int] = (1, 4, 50),
+        journal: Path | None = None,
+        journal_bytes: int = LIMIT_BYTES,
         **options: Any,
     ) -> None:
         if engine is None and host_pages:
@@ -111,6 +127,8 @@ class Driver:
         if slots.page_size != page_size:
             what = f"page_size is {page_size}, and the pool of slots has pages of {slots.page_size}"
             raise InvalidInputError(f"{what}\nhint: one page size for cache and pools")
+        if journal is not None:
+            make_folder(journal)  # before the others wait for this rank
         self.plane = plane
         self.engine = engine
         self.slots = slots
@@ -119,11 +137,9 @@ class Driver:
         self.stopped = False
         member = plane.place.member
         record = StartRecord(member, plane.topology.members, host_pages)
-        for name, value in self._settings(page_size, options).items():
-            record.set(name, value)
-        record.set("pacing", str(pacing))
-        for name, value in (settings or {}).items():
-            record.set(name, value)  # refused if it is one of the above
+        agreed = {**self._settings(page_size, options), "pacing": str(pacing)}
+        for name, value in (*agreed.items(), *(settings or {}).items()):
+            record.set(name, value)  # refused if it is set already
         agreement = agree(plane.gather(record.to_bytes()))
         self.cache = TieredCache(
             rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
@@ -131,6 +147,15 @@ class Driver:
         self.board = Board(member, self.cache.window)
         self.votes = VoteMachine(member, plane.epoch, self.cache.window, pacing)
         self.rank = self._seat()
+        self.run = plane.gather(_new_run().encode())[0].decode()
+        """The leader's name for this start of the domain."""
+        self.journal = None
+        """Where this rank writes down what it is given and decides; None if nowhere."""
+        if journal is not None:
+            said = {"capacity_pages": agreement.capacity_pages, "settings": {**agreed, **(settings or {})}}
+            head = {**self._head(page_size, options), **said}
+            self.journal = Recorder(journal / self.run, plane.place.rank, head, journal_bytes)
+            self.rank, self.cache = recorded(self.rank, self.cache, self.journal)
         if engine is not None:
             engine.attach(self.board)
         plane.start(self.rank, self.board, self.votes, self._poll)
@@ -146,6 +171,28 @@ class Driver:
             "topology": f"tp={topology.tp} pp={topology.pp} cp={topology.cp} dp={topology.dp}",
             "engine": "none" if self.engine is None else "some",
             **{name: str(value) for name, value in named.items()},
+        }
+
+    def _head(self, page_size: int, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What a journal says of this rank first: enough to make its cache again."""
+        place, topology = self.plane.place, self.plane.topology
+        policy = options.get("policy", "lru")
+        named = {"function": getattr(policy, "__qualname__", type(policy).__name__)}
+        members = range(topology.members)
+        return {
+            "release": __version__,
+            "run": self.run,
+            "epoch": self.plane.epoch,
+            "rank": place.rank,
+            "member": place.member,
+            "domain": place.domain,
+            "members": [topology.rank_of(place.domain, member) for member in members],
+            "topology": {"tp": topology.tp, "pp": topology.pp, "cp": topology.cp, "dp": topology.dp},
+            "page_size": page_size,
+            "options": {
+                **{name: value for name, value in options.items() if name in _CACHE_DEFAULTS},
+                "policy": policy if isinstance(policy, str) else named,
+            },
         }
 
     def _seat(self) -> Rank:
@@ -182,9 +229,13 @@ class Driver:
 
     def fail(self, error: BaseException) -> None:
         """Tells the other ranks that this one cannot go on. `step` does it for its block; around `enter` and `end` it
-        is the caller's to do."""
+        is the caller's to do. Its journal is brought to its end, and the error names it."""
+        if self.journal is not None:
+            self.journal.fail(error)
         ranks = named_by(error, self.plane.topology, self.plane.place.domain)
         self.plane.fail(f"{type(error).__name__}: {first_line(error)}", ranks or None)
+        if self.journal is not None:
+            self.journal.close()
 
     def enter(self, controls: Sequence[Control] = ()) -> FrameInfo:
         """The first half of `step`, for schedulers that are no block."""
@@ -215,16 +266,22 @@ class Driver:
         self.rank.begin_loads()
         return tuple(self._carry_out(self.rank.take_effects()))
 
-    def end(self, device_free: int | None = None) -> None:
+    def end(self, promised: int = 0) -> None:
         """The second half: what the step wished for becomes operations, and this rank's copies start.
 
         Args:
-            device_free: free slots as write-back counts them, which cleans what is missing to its low water; equal on
-                all ranks. None: those of `slots`.
+            promised: tokens for which the scheduler has promised room that they have not taken yet, equal on all ranks.
+                What is copied to host cannot be evicted meanwhile; so many stay free or evictable, and the copies of
+                other tokens wait.
+
+        Raises:
+            InvalidInputError: `promised` is negative.
         """
-        self.rank.close_step(self.slots.available if device_free is None else device_free)
+        # nobody asks what is free where nothing is copied
+        self.rank.close_step(0 if self.engine is None else self.slots.available, promised)
         self._open = False
-        self.loads = tuple(self._carry_out(self.rank.take_effects()))
+        effects = self.rank.take_effects()
+        self.loads = tuple(self._carry_out(effects)) if effects else ()
 
     def _carry_out(self, effects: Iterable[Query | Start | Cancel | FreeSlots]) -> Iterator[Copy]:
         """Starts copies; gives those that the forward pass waits for."""
@@ -262,6 +319,8 @@ class Driver:
         if self._closed:
             return
         self._closed = True
+        if self.journal is not None:
+            self.journal.close()
         if self.engine is not None:
             try:
                 self.engine.close()

@@ -21,10 +21,13 @@ from isoradix.cluster.launcher import Launcher, Outcome
 from isoradix.cluster.result import RankFailure
 from isoradix.cluster.steps import unpacked
 from isoradix.cluster.summary import Summary
+from isoradix.journal.diff import compare
+from isoradix.journal.folder import find
 
 pytestmark = pytest.mark.cluster
 
-COMMAND = [sys.executable, "-m", "isoradix.cli", "replay", "--workload", "agent"]
+CLI = [sys.executable, "-m", "isoradix.cli"]
+COMMAND = [*CLI, "replay", "--workload", "agent"]
 FATAL_MS = 3_000
 # what a rank takes beyond the threshold to notice, and to end
 SLACK_S = 6.0
@@ -164,7 +167,56 @@ def test_a_rank_that_decides_otherwise_is_named() -> None:
     survivors_name(outcome, 1)
     own = outcome.failures[1]
     assert (own.error, own.named) == ("DivergenceError", (1,))
-    assert "before step 13: rank 1 has digest" in own.message
+    both = (
+        r"divergence at step 12 seq \d+: rank 1 decided insert .*, ranks 0,2,3 decided insert .*; last common step 11"
+    )
+    for failure in outcome.failures.values():
+        assert re.search(both, failure.message), failure
+
+
+def test_a_leader_that_decides_otherwise_is_named_by_all(tmp_path: Path) -> None:
+    outcome = replay("diverge:rank=0,step=12", fatal_ms=FATAL_MS, journal=str(tmp_path))
+    assert {failure.named for failure in outcome.failures.values()} == {(0,)}
+    (group,) = find(tmp_path)
+    parting = compare(group).parting
+    assert parting is not None
+    assert (parting.step, parting.culprits) == (12, (0,))
+
+
+def test_journals_of_a_run_that_parts(tmp_path: Path) -> None:
+    """The replay, `diff`, `replay-journal` and `view` tell the same story."""
+    folder, page = tmp_path / "journals", tmp_path / "page.html"
+    ranks = ["--tp", "2", "--pp", "2", "--capacity", "100k", "--host-capacity", "400k", "--batch", "4"]
+    lie = ["--inject", "diverge:rank=3,step=40", "--journal", str(folder)]
+    done = subprocess.run([*COMMAND, *ranks, *lie], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    told = re.search(
+        r"^error: (divergence at step 40 seq (\d+): rank 3 decided .*, ranks 0,1,2 decided .*; last common step 39)\n"
+        r"hint: this rank's journal is (\S+); see isoradix diff (\S+)$",
+        done.stderr,
+        re.MULTILINE,
+    )
+    assert told is not None, done.stderr
+    parted, seq, own, run = told.groups()
+
+    diff = subprocess.run([*CLI, "diff", run, "--json"], capture_output=True, text=True, check=False)
+    assert diff.returncode == 1
+    (group,) = json.loads(diff.stdout)["groups"]
+    parting = group["parting"]
+    assert (parting["step"], parting["seq"], parting["last_common_frame"]) == (40, int(seq), 40)
+    assert (parting["culprits"], parting["undetermined"]) == ([3], False)
+    assert re.fullmatch(r"token \d+ of the key of insert", parting["input"]["name"])
+    assert parting["decisions"]["3"]["text"] in parted
+
+    for rank in range(4):
+        path = Path(own).with_name(f"rank-{rank:04}.000.journal")
+        again = subprocess.run([*CLI, "replay-journal", path, "--json"], capture_output=True, text=True, check=False)
+        assert again.returncode == 0, again.stderr
+        assert json.loads(again.stdout)["steps"] >= 40
+    view = subprocess.run([*CLI, "view", str(folder), "-o", str(page)], capture_output=True, text=True, check=False)
+    assert view.returncode == 0, view.stderr
+    assert parted in page.read_text(encoding="utf-8")
 
 
 def test_a_wrong_byte_is_found() -> None:

@@ -2,15 +2,18 @@
 
 import threading
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from tests.consensus.lock import lock_wanted
 from tests.consensus.ranks import Member
 
 from isoradix import Control, ProtocolError
 from isoradix.consensus import GlooPlane, PiggybackPlane, Topology, all_waits
 
 STEPS = 60
+LOCK_STEPS = 200
 SIZES = [0, 8, 9, 1000, 1, 1024]
 
 
@@ -68,6 +71,26 @@ def many_controls(member: Member) -> list[int]:
     return sizes
 
 
+def keeps_the_lock(member: Member) -> tuple[int, int, int]:
+    """Steps of the leader beside a thread that wants the interpreter's lock: how many gave it away, how many waited for
+    room, and how often the thread got it."""
+    driver, counts = member.driver, member.driver.plane.counts
+    given_away = waited = 0
+    with lock_wanted() if member.leads else nullcontext([0]) as turns:
+        for _ in range(LOCK_STEPS):
+            before, waits = turns[0], sum(counts.waits.values())
+            driver.enter()
+            if sum(counts.waits.values()) > waits:
+                waited += 1
+            else:
+                given_away += turns[0] > before
+            driver.end()
+            time.sleep(0.005)
+    with driver.step([Control.stop()] if member.leads else ()):
+        pass
+    return given_away, waited, turns[0]
+
+
 def held_back(member: Member) -> int:
     """The last stage begins late; until then the leader waits, and the wait board says for whom."""
     driver, plane = member.driver, member.driver.plane
@@ -94,6 +117,24 @@ def fails(member: Member) -> None:
                 if how == "raises":
                     raise ZeroDivisionError("this rank's own matter")
                 member.insert(100_000)  # one decision that nobody else takes
+
+
+def is_told(member: Member) -> str:
+    """A rank that waits for nothing of its plane hears that it is lost."""
+    plane, lost = member.driver.plane, threading.Event()
+    plane.when_lost(lost.set)
+    with member.driver.step():
+        member.insert(16)
+    member.barrier.wait(20)
+    assert not lost.is_set()
+    if member.rank == member.given[0]:
+        with member.driver.step():
+            raise ZeroDivisionError("this rank's own matter")
+    assert lost.wait(20)
+    late = threading.Event()
+    plane.when_lost(late.set)
+    assert late.is_set(), "at once"
+    return "told"
 
 
 def stands_still(member: Member) -> None:

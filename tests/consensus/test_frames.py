@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.consensus.lock import lock_wanted
 
 from isoradix import ProtocolError
 from isoradix.consensus.frames import FrameTree
@@ -85,6 +86,16 @@ def test_the_leader_waits_once_three_frames_are_on_their_way(pair: Pair) -> None
     assert time.monotonic() - started > 0.1
     assert (pair.leader.in_flight, told, pair.counts[0].waits) == (2, [(0, 1)], {"send": 1})
     reader.join()
+
+
+def test_neither_end_gives_the_interpreters_lock_away_while_frames_are_there(pair: Pair) -> None:
+    with lock_wanted() as turns:
+        before = turns[0]
+        for step in range(1, 1001):
+            pair.leader.make_room()
+            pair.leader.send(b"frame")
+            assert pair.follower.receive(step) == b"frame"
+        assert turns[0] == before
 
 
 def test_a_wait_ends_when_the_plane_is_lost(pair: Pair) -> None:

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.consensus.bodies import (
+    LOCK_STEPS,
     SIZES,
     STEPS,
     Late,
@@ -17,6 +18,8 @@ from tests.consensus.bodies import (
     fails,
     gathers,
     held_back,
+    is_told,
+    keeps_the_lock,
     many_controls,
     out_of_order,
     pauses,
@@ -63,6 +66,12 @@ def test_the_leader_runs_ahead_by_no_more_than_the_pipeline(tmp_path: Path) -> N
     assert answers == [4, 4, 0], answers
 
 
+def test_the_leaders_step_keeps_the_interpreters_lock(tmp_path: Path) -> None:
+    given_away, waited, turns = run(GlooPlane, SQUARE, keeps_the_lock, tmp_path)[0]
+    assert given_away == 0
+    assert waited < LOCK_STEPS // 2 < turns, "most steps had room, and the lock was wanted"
+
+
 @pytest.mark.parametrize("plane", [GlooPlane, ChainPlane])
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_what_goes_wrong_on_one_rank_is_named_on_all(plane: type, rank: int, tmp_path: Path) -> None:
@@ -85,6 +94,13 @@ def test_a_rank_that_parts_is_found_and_everybody_ends(plane: type, rank: int, t
     assert found, answers
     if rank:
         assert all(rank in answer.ranks for answer in answers), answers
+
+
+@pytest.mark.parametrize("plane", [GlooPlane, ChainPlane])
+def test_the_loss_of_a_plane_is_told(plane: type, tmp_path: Path) -> None:
+    """On the leader, which is in no call of the plane, and on the followers."""
+    answers = run(plane, SQUARE, is_told, tmp_path, 2)
+    assert [*answers[:2], answers[3]] == ["told"] * 3, answers
 
 
 @pytest.mark.parametrize("rank", [0, 1, 3])
@@ -157,7 +173,7 @@ def test_one_rank_needs_no_process() -> None:
             if number == 0:
                 cache.insert(list(range(8)), driver.slots.alloc(8))
     driver.close()
-    assert driver.plane.counts.frames == 10
+    assert (driver.plane.counts.frames, driver.plane.counts.votes) == (10, 2), "its first vote, and its first backable"
     with pytest.raises(InvalidInputError, match="limit 1"):
         LocalPlane(Topology(tp=2))
 

@@ -51,6 +51,24 @@ def test_a_board_goes_with_its_rank_and_stays_if_that_was_killed(tmp_path: Path)
     assert wait == WaitEntry("frame", "frames", 0, 5, 4, wait.age_s)
 
 
+def test_a_board_left_behind_a_day_ago_goes_with_the_next(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    living = WaitBoard(tmp_path, 0, 0, 0)
+    for name, pid, days in [("old", ended.pid, 1.1), ("young", ended.pid, 0.9), ("living", os.getpid(), 9)]:
+        data = bytearray(living.path.read_bytes())
+        data[8:12] = pid.to_bytes(4, "little")
+        path = tmp_path / f"{name}.waits"
+        path.write_bytes(data)
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    strange = tmp_path / "strange.waits"
+    strange.write_bytes(b"no board")
+    os.utime(strange, (0, 0))
+    again = WaitBoard(tmp_path, 1, 1, 0)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {living.path.name, again.path.name, "young.waits", "living.waits", "strange.waits"}
+
+
 def test_a_reader_never_sees_half_a_wait(tmp_path: Path) -> None:
     """Another process reads while this one writes as fast as it can: want is have + 1, always."""
     script = (

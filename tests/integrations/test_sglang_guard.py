@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,8 +22,17 @@ class Plane:
 
     def __init__(self) -> None:
         self.lost = False
+        self.checks = 0
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def lose(self) -> None:
+        self.lost = True
+        self._tell()
 
     def check(self) -> None:
+        self.checks += 1
         if self.lost:
             raise PlaneLost("the plane is lost at step 3: rank 1 gives no sign of life", (1,), "silent")
 
@@ -45,7 +55,9 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 def test_a_scheduler_that_does_not_come_back_is_ended(ended: threading.Event, caplog: pytest.LogCaptureFixture) -> None:
     plane: Any = Plane()
     guarded = guard.Guard(plane)
-    plane.lost = True
+    assert not ended.wait(0.3)
+    assert plane.checks == 0, "it is told, and does not ask"
+    plane.lose()
     assert ended.wait(WITHIN_S)
     guarded.stop()
     assert [record.message for record in caplog.records if record.levelno == logging.ERROR] == [
@@ -57,7 +69,7 @@ def test_a_scheduler_that_does_not_come_back_is_ended(ended: threading.Event, ca
 def test_a_server_that_ends_in_order_is_left_alone(ended: threading.Event) -> None:
     plane: Any = Plane()
     guard.Guard(plane).stop()
-    plane.lost = True
+    plane.lose()
     assert not ended.wait(0.5)
 
 
@@ -67,7 +79,7 @@ def test_an_error_that_another_rank_has_caused_is_explained(
     plane: Any = Plane()
     guarded = guard.Guard(plane)
     assert not guarded.explains()
-    plane.lost = True
+    plane.lose()
     assert guarded.explains()
     guarded.stop()
     assert sum("rank 1" in record.message for record in caplog.records) == 1

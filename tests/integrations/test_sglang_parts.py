@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from isoradix import InvalidInputError, OutOfSlotsError
+from isoradix import InvalidInputError, OutOfSlotsError, Patience, StartRecord, TieredCache, VoteMachine, agree
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("msgspec")
+msgspec = pytest.importorskip("msgspec")
 
 from isoradix.integrations.sglang import limits, options, versions  # noqa: E402
 from isoradix.integrations.sglang.layers import NOTHING, LayerCounter  # noqa: E402
@@ -35,6 +35,19 @@ class TestOptions:
             ({"ISORADIX_WINDOW": "many"}, "ISORADIX_WINDOW is 'many'"),
             ({"ISORADIX_LOW_WATER": "1.5"}, r"ISORADIX_LOW_WATER is '1\.5'.*1\.0"),
             ({"ISORADIX_LOW_WATER": "nan"}, "ISORADIX_LOW_WATER is 'nan'"),
+            ({"ISORADIX_WINDOW": "4097"}, "ISORADIX_WINDOW is '4097'.*4096"),
+            ({"ISORADIX_LOAD_BACK_MIN": "0"}, "ISORADIX_LOAD_BACK_MIN is '0'.*1"),
+            ({"ISORADIX_LOAD_BACK_MIN": str(1 << 63)}, "ISORADIX_LOAD_BACK_MIN is '9223372036854775808'"),
+            ({"ISORADIX_VOTE_MS": "0"}, "ISORADIX_VOTE_MS is '0'.*1"),
+            ({"ISORADIX_VOTE_MS": "4294967296"}, "ISORADIX_VOTE_MS is '4294967296'.*4294967295"),
+            ({"ISORADIX_IDLE_VOTE_MS": "4294967296"}, "ISORADIX_IDLE_VOTE_MS is '4294967296'.*4294967295"),
+            ({"ISORADIX_REPORT_MS": "0"}, "ISORADIX_REPORT_MS is '0'.*1"),
+            ({"ISORADIX_FATAL_MS": "-1"}, "ISORADIX_FATAL_MS is '-1'.*1"),
+            ({"ISORADIX_REPORT_MS": "300001"}, "ISORADIX_REPORT_MS is 300001: limit 300000, .* default of fatal_ms"),
+            ({"ISORADIX_FATAL_MS": "4999"}, "the default of report_ms is 5000: limit 4999, which is ISORADIX_FATAL_MS"),
+            ({"ISORADIX_JOURNAL_RECORDS": "4294967296"}, "ISORADIX_JOURNAL_RECORDS is '4294967296'.*4294967295"),
+            ({"ISORADIX_WAIT_BOARD": "/dev/null/board"}, "ISORADIX_WAIT_BOARD is '/dev/null/board'.*written"),
+            ({"ISORADIX_WAIT_BOARD": "no\0path"}, "ISORADIX_WAIT_BOARD is .*written"),
             ({"ISORADIX_CONFIG": "/nowhere/isoradix.toml"}, "/nowhere/isoradix.toml"),
         ],
     )
@@ -50,6 +63,28 @@ class TestOptions:
         with pytest.raises(InvalidInputError, match=r"isoradix\.toml") as raised:
             options.load({"ISORADIX_CONFIG": str(file)})
         assert "hint:" in str(raised.value)
+
+    @pytest.mark.parametrize("largest", [False, True], ids=["smallest", "largest"])
+    def test_what_is_accepted_the_core_accepts(self, largest: bool) -> None:
+        """So that no value is refused later, where nobody knows how it was written."""
+        limits: dict[str, int] = {}
+        for field in msgspec.structs.fields(options.Options):
+            for meta in getattr(field.type, "__metadata__", ()):
+                limits[field.name] = int(meta.le if largest else meta.ge)
+        limits["journal_records"] = min(limits["journal_records"], 100)  # they would be kept
+        assert set(limits) == set(options.Options.__struct_fields__) - {"wait_board"}
+        given = options.load({f"ISORADIX_{name.upper()}": str(limit) for name, limit in limits.items()})
+        Patience(given.report_ms, given.fatal_ms)
+        VoteMachine(0, 0, given.window, (given.vote_ms, given.idle_vote_ms, 50))
+        TieredCache(
+            rank=0,
+            host_pages=0,
+            agreement=agree([StartRecord(0, 1, 0).to_bytes()]),
+            window=given.window,
+            load_back_min=given.load_back_min,
+            journal_records=given.journal_records,
+            writing=f"back:{int(100 * given.low_water)}",
+        )
 
     def test_an_empty_variable_is_not_set(self) -> None:
         empty = {"ISORADIX_CONFIG": "", "ISORADIX_WINDOW": "", "ISORADIX_WAIT_BOARD": ""}

@@ -109,6 +109,23 @@ def test_bad_numbers_of_slots(slots: Any, error: type[Exception]) -> None:
         device(slots=slots)
 
 
+def test_a_pool_lies_over_buffers_that_are_there() -> None:
+    from isoradix.kv import DevicePool
+
+    shape = shapes()["mha"]
+    there = {part: [torch.ones(6, shape.width, dtype=shape.dtype) for _ in range(shape.layers)] for part in shape.parts}
+    pool = DevicePool(shape, 6, buffers=there)
+    assert (pool.num_slots, pool.device) == (6, there["k"][0].device)
+    pool.buffer(0, "v")[5] = 3.0
+    assert there["v"][0][5].tolist() == [3.0] * shape.width
+    pool.close()
+    assert there["k"][0].sum() == 6 * shape.width, "closing leaves them alone"
+    with pytest.raises(InvalidInputError, match=r"k\[0\] is \[6, .*expected \[7, \.\.\.\]"):
+        DevicePool(shape, 7, buffers=there)
+    with pytest.raises(InvalidInputError, match="buffers are k: "):
+        DevicePool(shape, 6, buffers={"k": there["k"]})
+
+
 # host
 
 

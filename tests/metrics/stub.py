@@ -84,6 +84,7 @@ class StubPlane:
         self.counts.wait_seconds[operation] = self.counts.wait_seconds.get(operation, 0.0) + 0.25
 
     def check(self) -> None: ...
+    def when_lost(self, tell: Callable[[], None]) -> None: ...
 
     def leave(self) -> None:
         pass

@@ -36,7 +36,7 @@ class Seen:
     """Free, evictable, held, and all that is cached."""
 
 
-def server_for(name: str, setting: r.Setting) -> Server:
+def server_for(name: str, setting: r.Setting, kv_events: bool = False) -> Server:
     """A cache with the memory of the recorded one."""
     return make(
         name,
@@ -46,6 +46,7 @@ def server_for(name: str, setting: r.Setting) -> Server:
         host_ratio=setting.host_ratio,
         write_policy=setting.write_policy,
         policy=setting.policy,
+        kv_events=kv_events,
     )
 
 

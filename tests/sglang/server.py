@@ -18,6 +18,7 @@ from .scenario import Scenario
 from .serve import engine_args
 
 STARTUP_S: Final = 300
+"""For each rank: all of them import SGLang at once, on however few cores there are."""
 
 
 def command_line(scenario: Scenario, port: int) -> list[str]:
@@ -40,6 +41,7 @@ class Server:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
+        self._startup_s = STARTUP_S * scenario.ranks
         self.log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -56,7 +58,7 @@ class Server:
         Raises:
             RuntimeError: it ended, or does not serve in time.
         """
-        late = time.monotonic() + STARTUP_S
+        late = time.monotonic() + self._startup_s
         while time.monotonic() < late:
             if self._process.poll() is not None:
                 raise RuntimeError(f"the server ended with {self._process.returncode}: {self.errors()}")
@@ -67,7 +69,7 @@ class Server:
             except OSError:  # nobody listens yet
                 pass
             await asyncio.sleep(0.5)
-        raise RuntimeError(f"the server does not serve after {STARTUP_S} s: {self.errors()}")
+        raise RuntimeError(f"the server does not serve after {self._startup_s} s: {self.errors()}")
 
     def errors(self) -> list[str]:
         """What ranks have reported so far."""

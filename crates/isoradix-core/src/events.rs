@@ -5,6 +5,9 @@
 //! published is the first eight bytes, read big-endian as a signed number. Off by default; values, not callbacks: the
 //! scheduler drains them after a step and publishes them as it likes.
 //!
+//! Each tier is told by itself: a block that comes to host is stored once more, there, and one that leaves the device and
+//! stays on host is removed from the device alone. A block is never told to a tier before the one that it hangs below.
+//!
 //! What waits for a listener that does not drain is bounded. Beyond the bound all of it is dropped, and the next drain gives
 //! `Cleared` and then every cached node anew, parents first: a listener that takes them in is right again.
 
@@ -12,6 +15,7 @@ use crate::error::Error;
 use crate::limits::EVENT_ENTRIES_MAX;
 use crate::namespace::Namespace;
 use crate::node::{NodeId, ROOT};
+use crate::residency::Residency;
 use crate::sha256::Sha256;
 use crate::tree::Tree;
 
@@ -19,12 +23,34 @@ const NAMESPACE_TAG: &[u8] = b"isoradix-kv-event-namespace-1";
 
 type BlockHash = [u8; 32];
 
+/// Where blocks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// On the device (L1).
+    Device,
+    /// On host (L2).
+    Host,
+}
+
+impl Tier {
+    pub(crate) const ALL: [Self; 2] = [Self::Device, Self::Host];
+
+    fn has(self, residency: Residency) -> bool {
+        match self {
+            Self::Device => residency.on_device(),
+            Self::Host => residency.on_host(),
+        }
+    }
+}
+
 /// Something a listener should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KvEvent {
-    /// Blocks are cached from now on.
+    /// Blocks are in a tier from now on.
     Stored {
+        /// The tier.
+        tier: Tier,
         /// One hash for each block, in order.
         block_hashes: Vec<i64>,
         /// The block before the first one.
@@ -36,8 +62,10 @@ pub enum KvEvent {
         /// Where the blocks live.
         namespace: Namespace,
     },
-    /// Blocks are gone.
+    /// Blocks are not in a tier any more.
     Removed {
+        /// The tier.
+        tier: Tier,
         /// One hash for each block.
         block_hashes: Vec<i64>,
     },
@@ -67,8 +95,8 @@ impl EventLog {
         Self { hashes: vec![], pending: vec![], entries: 0, entries_max, overflown: false }
     }
 
-    /// A leaf was added.
-    pub(crate) fn stored(&mut self, tree: &Tree, id: NodeId) {
+    /// A leaf was added, in whatever tiers it is.
+    pub(crate) fn attached(&mut self, tree: &Tree, id: NodeId) {
         let node = &tree.nodes[id];
         let tokens = tree.tokens(id);
         let first = tree.token_before(id);
@@ -84,8 +112,16 @@ impl EventLog {
             })
             .collect();
         *self.slot(id) = hashes;
-        if self.take_room(1 + node.pages as usize + tokens.len()) {
-            let event = self.stored_event(tree, id);
+        for tier in tiers_of(tree, id) {
+            self.stored(tree, id, tier);
+        }
+    }
+
+    /// A node has come to a tier.
+    pub(crate) fn stored(&mut self, tree: &Tree, id: NodeId, tier: Tier) {
+        let pages = tree.nodes[id].pages as usize;
+        if self.take_room(1 + pages + pages * tree.page) {
+            let event = self.stored_event(tree, id, tier);
             self.pending.push(event);
         }
     }
@@ -96,10 +132,11 @@ impl EventLog {
         if tree.nodes[parent].is_root() { None } else { self.of(parent).last().copied() }
     }
 
-    /// That a node is cached, hashes and tokens together.
-    fn stored_event(&self, tree: &Tree, id: NodeId) -> KvEvent {
+    /// That a node is in a tier, hashes and tokens together.
+    fn stored_event(&self, tree: &Tree, id: NodeId, tier: Tier) -> KvEvent {
         let tokens = tree.tokens(id);
         KvEvent::Stored {
+            tier,
             block_hashes: self.of(id).iter().map(published).collect(),
             parent: self.block_before(tree, id).as_ref().map(published),
             token_ids: tree.token_before(id).into_iter().chain(tokens.iter().copied()).take(tokens.len()).collect(),
@@ -116,18 +153,23 @@ impl EventLog {
         *self.slot(head) = of_head;
     }
 
-    /// A leaf is about to go.
-    pub(crate) fn removed(&mut self, id: NodeId) {
-        let hashes = std::mem::take(self.slot(id));
-        if !self.take_room(1 + hashes.len()) {
+    /// A leaf is about to go, from whatever tiers it is in.
+    pub(crate) fn detached(&mut self, tree: &Tree, id: NodeId) {
+        for tier in tiers_of(tree, id) {
+            self.removed(id, tier);
+        }
+        self.slot(id).clear();
+    }
+
+    /// A node has left a tier.
+    pub(crate) fn removed(&mut self, id: NodeId, tier: Tier) {
+        if !self.take_room(1 + self.of(id).len()) {
             return;
         }
-        let hashes = hashes.iter().map(published);
-        if let Some(KvEvent::Removed { block_hashes }) = self.pending.last_mut() {
-            block_hashes.extend(hashes);
-        } else {
-            let block_hashes = hashes.collect();
-            self.pending.push(KvEvent::Removed { block_hashes });
+        let hashes = self.hashes[id as usize].iter().map(published);
+        match self.pending.last_mut() {
+            Some(KvEvent::Removed { tier: last, block_hashes }) if *last == tier => block_hashes.extend(hashes),
+            _ => self.pending.push(KvEvent::Removed { tier, block_hashes: hashes.collect() }),
         }
     }
 
@@ -146,8 +188,9 @@ impl EventLog {
         if !std::mem::take(&mut self.overflown) {
             return std::mem::take(&mut self.pending);
         }
-        let cached = tree.walk(ROOT).map(|id| self.stored_event(tree, id));
-        std::iter::once(KvEvent::Cleared).chain(cached).collect()
+        let cached = tree.walk(ROOT).flat_map(|id| tiers_of(tree, id).map(move |tier| (id, tier)));
+        let events = cached.map(|(id, tier)| self.stored_event(tree, id, tier));
+        std::iter::once(KvEvent::Cleared).chain(events).collect()
     }
 
     /// Whether there is room for so many entries more, which are then counted; without it all that is pending is dropped.
@@ -205,11 +248,17 @@ impl EventLog {
     }
 }
 
+/// The tiers that a node is in.
+fn tiers_of(tree: &Tree, id: NodeId) -> impl Iterator<Item = Tier> + use<> {
+    let residency = tree.nodes[id].residency;
+    Tier::ALL.into_iter().filter(move |tier| tier.has(residency))
+}
+
 /// Hashes and tokens of an event, and one for itself.
 fn entries_of(event: &KvEvent) -> usize {
     match event {
         KvEvent::Stored { block_hashes, token_ids, .. } => 1 + block_hashes.len() + token_ids.len(),
-        KvEvent::Removed { block_hashes } => 1 + block_hashes.len(),
+        KvEvent::Removed { block_hashes, .. } => 1 + block_hashes.len(),
         KvEvent::Cleared => 1,
     }
 }

@@ -1,4 +1,4 @@
-//! Runs of granules for token and slot slabs: who may write where.
+//! Runs of granules: who may write where, and the memory that is written.
 //!
 //! Hands out runs `start..start + len` of one address space that grows at the top. Any part of a run can be
 //! freed on its own, since a split node frees its two halves at different times, so the allocator keeps no
@@ -6,13 +6,17 @@
 //!
 //! - Each hole is an entry of an arena, linked into the bin of its size class. Bins are exact below 64
 //!   granules, then eight to a power of two; a two-level bitmap names the bins that hold something.
-//! - `tags` has one word per granule. It is the hole's id plus one at the first and last granule of a hole and
-//!   zero at all others, so the two neighbours of a freed run are found without a search.
+//! - `ends` has one bit per granule, set at the first and the last granule of a hole. The first word of these two
+//!   granules, whose memory is nobody's otherwise, is the hole's id: so the two neighbours of a freed run are found
+//!   without a search.
 //!
 //! `alloc` takes a hole of the smallest class in which every hole is large enough; failing that, one of the
 //! first few of the request's own class; failing that, it grows the top, and a hole that ends there becomes
-//! the beginning of the new run. `free` merges with both neighbours at once, so no two holes ever touch.
-//! Both are O(1), and O(granules added) where the top grows. Where a run lies depends on the calls alone.
+//! the beginning of the new run. Where the last segment of memory has no room for it, what is left of that becomes a
+//! hole. `free` merges with both neighbours at once, so no two holes ever touch, but over a fence between segments.
+//! Both are O(1), and O(granules added / 64) where the top grows. Where a run lies depends on the calls alone.
+
+use crate::segments::Segments;
 
 /// Sizes below this have a bin each.
 const EXACT: u32 = 64;
@@ -23,8 +27,8 @@ const WORDS: usize = BINS.div_ceil(64);
 /// How many holes of the request's own class are tried before the top grows.
 const TRIES: usize = 8;
 
-/// Granules there can be, so that the end of every run and the tag of every hole fit a `u32`.
-const LIMIT: u32 = u32::MAX - 1;
+/// Addresses there can be, so that the end of every run fits a `u32`.
+pub(crate) const LIMIT: u32 = u32::MAX - 1;
 
 const NONE: u32 = u32::MAX;
 
@@ -42,7 +46,9 @@ pub(crate) struct ExtentAllocator {
     holes: Vec<Hole>,
     /// Ids of `holes` that are not in use.
     spare: Vec<u32>,
-    tags: Vec<u32>,
+    memory: Segments,
+    /// One bit per granule; see the module's notes.
+    ends: Vec<u64>,
     top: u32,
     used: u32,
     /// The first hole of each bin.
@@ -77,12 +83,13 @@ fn narrow(class: u64) -> usize {
 }
 
 impl ExtentAllocator {
-    /// An allocator that has handed out nothing.
-    pub(crate) fn new() -> Self {
+    /// An allocator of granules of so many words that has handed out nothing.
+    pub(crate) fn new(words: usize) -> Self {
         Self {
             holes: Vec::new(),
             spare: Vec::new(),
-            tags: Vec::new(),
+            memory: Segments::new(words),
+            ends: Vec::new(),
             top: 0,
             used: 0,
             bins: [NONE; BINS],
@@ -91,7 +98,8 @@ impl ExtentAllocator {
         }
     }
 
-    /// The start of a run of `len` granules, `len > 0`; `None` if the address space has no room for it.
+    /// The start of a run of `len` granules, `len > 0`; `None` if the address space has no room for it. Its words are what
+    /// was there before.
     pub(crate) fn alloc(&mut self, len: u32) -> Option<u32> {
         debug_assert!(len > 0, "an empty run has no place");
         let start = match self.find(len) {
@@ -106,22 +114,38 @@ impl ExtentAllocator {
     pub(crate) fn free(&mut self, start: u32, len: u32) {
         debug_assert!(self.is_allocated(start, len), "{start}..+{len} is not all allocated");
         self.used -= len;
-        let left = if start > 0 { self.tags[start as usize - 1] } else { 0 };
-        let right = self.tags.get((start + len) as usize).map_or(0, |&tag| tag);
-        match (left, right) {
-            (0, 0) => self.add(start, len),
-            (left, 0) => self.resize(left - 1, self.holes[left as usize - 1].start, start + len),
-            (0, right) => self.resize(right - 1, start, self.end(right - 1)),
-            (left, right) => {
-                let end = self.end(right - 1);
-                self.drop_hole(right - 1);
-                self.resize(left - 1, self.holes[left as usize - 1].start, end);
+        let left = start.checked_sub(1).and_then(|before| self.hole_at(before));
+        match (left, self.hole_at(start + len)) {
+            (None, None) => self.add(start, len),
+            (Some(left), None) => self.resize(left, self.holes[left as usize].start, start + len),
+            (None, Some(right)) => self.resize(right, start, self.end(right)),
+            (Some(left), Some(right)) => {
+                let end = self.end(right);
+                self.drop_hole(right);
+                self.resize(left, self.holes[left as usize].start, end);
             }
         }
     }
 
-    /// Granules ever handed out: every run lies below. Callers size their slabs by it.
+    /// The words of a run, or of a part of one.
     #[inline]
+    pub(crate) fn words(&self, start: u32, len: u32) -> &[u32] {
+        self.memory.of(start, len)
+    }
+
+    /// The same, to be written.
+    #[inline]
+    pub(crate) fn words_mut(&mut self, start: u32, len: u32) -> &mut [u32] {
+        self.memory.of_mut(start, len)
+    }
+
+    /// Whether a run of `len` granules surely fits.
+    pub(crate) fn has_room(&self, len: u32) -> bool {
+        self.memory.has_room(len, LIMIT)
+    }
+
+    /// Every run lies below.
+    #[cfg(test)]
     pub(crate) fn top(&self) -> u32 {
         self.top
     }
@@ -134,8 +158,8 @@ impl ExtentAllocator {
 
     /// Bytes of the heap this allocator holds.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let words = self.spare.capacity() + self.tags.capacity();
-        self.holes.capacity() * size_of::<Hole>() + words * size_of::<u32>()
+        let books = self.spare.capacity() * size_of::<u32>() + self.ends.capacity() * size_of::<u64>();
+        self.holes.capacity() * size_of::<Hole>() + books + self.memory.memory_bytes()
     }
 
     /// A hole with at least `len` granules.
@@ -184,18 +208,37 @@ impl ExtentAllocator {
 
     /// Makes a run that ends at a new top. A hole that ends at the old top becomes its beginning.
     fn grow(&mut self, len: u32) -> Option<u32> {
-        let last = self.tags.last().map_or(0, |&tag| tag);
-        let start = if last == 0 { self.top } else { self.holes[last as usize - 1].start };
-        if last != 0 && self.top - start >= len {
-            return Some(self.carve(last - 1, len));
+        let last = self.top.checked_sub(1).and_then(|before| self.hole_at(before));
+        let start = last.map_or(self.top, |id| self.holes[id as usize].start);
+        let end = self.memory.end();
+        if end - start < len {
+            let start = self.memory.add(len, LIMIT)?;
+            self.leave(end);
+            self.raise(start + len);
+            return Some(start);
         }
-        let top = start.checked_add(len).filter(|&top| top <= LIMIT)?;
-        if last != 0 {
-            self.drop_hole(last - 1);
+        match last {
+            Some(last) if self.top - start >= len => return Some(self.carve(last, len)),
+            Some(last) => self.drop_hole(last),
+            None => {}
         }
-        self.tags.resize(top as usize, 0);
-        self.top = top;
+        self.raise(start + len);
         Some(start)
+    }
+
+    /// What is left of a segment, up to its end, becomes a hole.
+    fn leave(&mut self, end: u32) {
+        let (start, len) = (self.top, end - self.top);
+        if len > 0 {
+            self.raise(end);
+            self.used += len;
+            self.free(start, len);
+        }
+    }
+
+    fn raise(&mut self, top: u32) {
+        self.top = top;
+        self.ends.resize(top.div_ceil(64) as usize, 0);
     }
 
     fn add(&mut self, start: u32, len: u32) {
@@ -208,18 +251,18 @@ impl ExtentAllocator {
             last_index(&self.holes)
         };
         self.link(id);
-        self.tag(id, id + 1);
+        self.tag(id);
     }
 
     fn drop_hole(&mut self, id: u32) {
-        self.tag(id, 0);
+        self.untag(id);
         self.unlink(id);
         self.spare.push(id);
     }
 
     /// Moves the ends of a hole. Its bin changes only with its class.
     fn resize(&mut self, id: u32, start: u32, end: u32) {
-        self.tag(id, 0);
+        self.untag(id);
         let (old, new) = (self.holes[id as usize].len, end - start);
         if class_of(old.into()) == class_of(new.into()) {
             (self.holes[id as usize].start, self.holes[id as usize].len) = (start, new);
@@ -228,14 +271,35 @@ impl ExtentAllocator {
             (self.holes[id as usize].start, self.holes[id as usize].len) = (start, new);
             self.link(id);
         }
-        self.tag(id, id + 1);
+        self.tag(id);
     }
 
     #[inline]
-    fn tag(&mut self, id: u32, tag: u32) {
+    fn tag(&mut self, id: u32) {
         let Hole { start, len, .. } = self.holes[id as usize];
-        self.tags[start as usize] = tag;
-        self.tags[(start + len - 1) as usize] = tag;
+        for at in [start, start + len - 1] {
+            self.ends[at as usize / 64] |= 1 << (at % 64);
+            self.memory.of_mut(at, 1)[0] = id;
+        }
+    }
+
+    #[inline]
+    fn untag(&mut self, id: u32) {
+        let Hole { start, len, .. } = self.holes[id as usize];
+        for at in [start, start + len - 1] {
+            self.ends[at as usize / 64] &= !(1 << (at % 64));
+        }
+    }
+
+    /// The hole that begins or ends with a granule.
+    #[inline]
+    fn hole_at(&self, at: u32) -> Option<u32> {
+        self.is_end(at).then(|| self.memory.of(at, 1)[0])
+    }
+
+    #[inline]
+    fn is_end(&self, at: u32) -> bool {
+        self.ends.get(at as usize / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
     }
 
     #[inline]
@@ -287,26 +351,26 @@ impl ExtentAllocator {
         let Some(end) = start.checked_add(len).filter(|&end| end <= self.top && len > 0) else {
             return false;
         };
-        // Inside a hole tags are zero, so its boundary is looked for below, though not all the way down.
-        let below = self.tags[..start as usize].iter().rev().take(1024);
-        let covering = below.copied().find(|&tag| tag != 0);
-        covering.is_none_or(|tag| self.end(tag - 1) <= start)
-            && self.tags[start as usize..end as usize].iter().all(|&tag| tag == 0)
+        // Inside a hole no bit is set, so its boundary is looked for below, though not all the way down.
+        let covering = (0..start).rev().take(1024).find_map(|at| self.hole_at(at));
+        covering.is_none_or(|id| self.end(id) <= start) && !(start..end).any(|at| self.is_end(at))
     }
 }
 
 /// Checking, which walks everything.
 impl ExtentAllocator {
-    /// Every invariant: tags, holes, bins, bitmap and counts say the same.
+    /// Every invariant: ends, holes, bins, bitmap and counts say the same.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_counts()?;
-        let (holes, free) = self.check_tags()?;
+        let (holes, free) = self.check_ends()?;
         if holes + self.spare.len() != self.holes.len() {
             let (all, spare) = (self.holes.len(), self.spare.len());
             return Err(format!("extent: {all} hole entries, of them {holes} tagged and {spare} spare"));
         }
-        if self.used.checked_add(free) != Some(self.top) {
-            return Err(format!("extent: used {} + free {free} is not top {}", self.used, self.top));
+        let fences = self.memory.fences().count();
+        if u64::from(self.used) + u64::from(free) + fences as u64 != u64::from(self.top) {
+            let (used, top) = (self.used, self.top);
+            return Err(format!("extent: used {used} + free {free} + {fences} fences is not top {top}"));
         }
         let mut listed = 0;
         for class in 0..BINS {
@@ -316,8 +380,9 @@ impl ExtentAllocator {
     }
 
     fn check_counts(&self) -> Result<(), String> {
-        if self.tags.len() != self.top as usize {
-            return Err(format!("extent: {} tags for top {}", self.tags.len(), self.top));
+        if self.top > self.memory.end() || self.ends.len() != self.top.div_ceil(64) as usize {
+            let (words, end) = (self.ends.len(), self.memory.end());
+            return Err(format!("extent: {words} words of ends and memory up to {end} for top {}", self.top));
         }
         for (word, &bits) in self.bitmap.iter().enumerate() {
             if (bits != 0) != (self.summary >> word & 1 == 1) {
@@ -328,15 +393,14 @@ impl ExtentAllocator {
     }
 
     /// Walks the granules; returns the number of holes and of free granules.
-    fn check_tags(&self) -> Result<(usize, u32), String> {
+    fn check_ends(&self) -> Result<(usize, u32), String> {
         let (mut at, mut holes, mut free, mut after_hole) = (0, 0, 0, false);
         while at < self.top {
-            let tag = self.tags[at as usize];
-            if tag == 0 {
+            let Some(id) = self.hole_at(at) else {
                 (at, after_hole) = (at + 1, false);
                 continue;
-            }
-            let len = self.check_hole(at, tag - 1)?;
+            };
+            let len = self.check_hole(at, id)?;
             if after_hole {
                 return Err(format!("extent: two holes touch at {at}"));
             }
@@ -345,18 +409,18 @@ impl ExtentAllocator {
         Ok((holes, free))
     }
 
-    /// A hole that is tagged to begin at `at`; returns its length.
+    /// A hole that begins at `at`, as its granule says; returns its length.
     fn check_hole(&self, at: u32, id: u32) -> Result<u32, String> {
         let Some(&Hole { start, len, .. }) = self.holes.get(id as usize) else {
             return Err(format!("extent: granule {at} names hole {id}, which has no entry"));
         };
-        let tags = self.tags.get(at as usize..(at as usize + len as usize)).unwrap_or_default();
-        let Some((&last, before)) = tags.split_last() else {
+        let Some(end) = at.checked_add(len).filter(|end| len > 0 && *end <= self.top) else {
             return Err(format!("extent: hole {id} at {at} has length {len} and top is {}", self.top));
         };
-        let inside = before.get(1..).unwrap_or_default();
-        if start != at || last != id + 1 || inside.iter().any(|&tag| tag != 0) {
-            return Err(format!("extent: hole {id} is {start}..+{len}, but its tags at {at} do not say so"));
+        let inside =
+            (at + 1..end - 1).any(|at| self.is_end(at)) || self.memory.fences().any(|at| (start..end).contains(&at));
+        if start != at || self.hole_at(end - 1) != Some(id) || inside {
+            return Err(format!("extent: hole {id} is {start}..+{len}, but its ends at {at} do not say so"));
         }
         Ok(len)
     }
@@ -424,15 +488,20 @@ mod tests {
         }
     }
 
-    fn run_random_calls(seed: u64, longest: u32, target: u32, calls: u32) -> ExtentAllocator {
-        let (mut extents, mut random) = (ExtentAllocator::new(), SplitMix64(seed));
-        let mut model = Model { owned: Vec::new(), runs: Vec::new() };
+    fn run_random_calls(seed: u64, words: usize, longest: u32, target: u32, calls: u32) -> ExtentAllocator {
+        let (mut extents, mut random) = (ExtentAllocator::new(words), SplitMix64(seed));
+        let (mut model, mut fences) = (Model { owned: Vec::new(), runs: Vec::new() }, 0);
         for _ in 0..calls {
             if extents.used() < random.below(2 * target) {
                 let bound = 1 + random.below(longest);
                 let len = 1 + random.below(bound);
                 let (gap, top) = (model.longest_gap(), extents.top());
                 let start = extents.alloc(len).unwrap();
+                extents.words_mut(start, len).fill(u32::MAX);
+                for fence in extents.memory.fences().skip(fences) {
+                    model.set(fence, 1, true);
+                    fences += 1;
+                }
                 assert!(
                     extents.top() == top || len >= EXACT || gap < len as usize,
                     "grew with a gap of {gap} for {len}"
@@ -445,17 +514,20 @@ mod tests {
             }
             extents.check().unwrap();
             assert_eq!(extents.top() as usize, model.owned.len());
-            assert_eq!(extents.used() as usize, model.owned.iter().filter(|&&owned| owned).count());
+            assert_eq!(extents.used() as usize + fences, model.owned.iter().filter(|&&owned| owned).count());
         }
         extents
     }
 
     #[test]
     fn behaves_as_an_array_of_owners() {
-        run_random_calls(1, 3, 20, 3_000);
-        run_random_calls(2, 40, 200, 3_000);
-        run_random_calls(3, 300, 2_000, 2_000);
-        let extents = run_random_calls(4, 1_500, 6_000, 1_000);
+        for (words, segments) in [(1, 1), (1024, 3)] {
+            run_random_calls(1, words, 3, 20, 3_000);
+            run_random_calls(2, words, 40, 200, 3_000);
+            let extents = run_random_calls(3, words, 300, 2_000, 2_000);
+            assert!(extents.memory.fences().count() + 1 >= segments);
+        }
+        let extents = run_random_calls(4, 4, 1_500, 6_000, 1_000);
         assert!(extents.top() < 3 * 6_000, "top {} for about 6000 used", extents.top());
     }
 
@@ -477,7 +549,7 @@ mod tests {
 
     #[test]
     fn the_topmost_hole_is_the_beginning_of_what_grows() {
-        let mut extents = ExtentAllocator::new();
+        let mut extents = ExtentAllocator::new(1);
         assert_eq!((extents.alloc(10), extents.alloc(20)), (Some(0), Some(10)));
         extents.free(15, 15);
         assert_eq!((extents.top(), extents.used()), (30, 15));
@@ -490,7 +562,7 @@ mod tests {
 
     #[test]
     fn the_address_space_ends() {
-        let mut extents = ExtentAllocator::new();
+        let mut extents = ExtentAllocator::new(1);
         assert_eq!(extents.alloc(u32::MAX), None);
         assert_eq!(extents.alloc(10), Some(0));
         assert_eq!(extents.alloc(LIMIT - 9), None);
@@ -503,7 +575,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     fn a_granule_inside_a_hole_is_not_allocated() {
-        let mut extents = ExtentAllocator::new();
+        let mut extents = ExtentAllocator::new(1);
         extents.alloc(10);
         extents.free(2, 6);
         let allocated: Vec<bool> = (0..=10).map(|at| extents.is_allocated(at, 1)).collect();
@@ -512,15 +584,15 @@ mod tests {
 
     #[test]
     fn check_reports_what_does_not_agree() {
-        let mut extents = ExtentAllocator::new();
+        let mut extents = ExtentAllocator::new(1);
         extents.alloc(10);
         extents.free(2, 3);
         extents.used += 1;
-        assert_eq!(extents.check().unwrap_err(), "extent: used 8 + free 3 is not top 10");
+        assert_eq!(extents.check().unwrap_err(), "extent: used 8 + free 3 + 0 fences is not top 10");
         extents.used -= 1;
-        extents.tags[4] = 0;
-        assert_eq!(extents.check().unwrap_err(), "extent: hole 0 is 2..+3, but its tags at 2 do not say so");
-        extents.tags[4] = 1;
+        extents.ends[0] ^= 1 << 4;
+        assert_eq!(extents.check().unwrap_err(), "extent: hole 0 is 2..+3, but its ends at 2 do not say so");
+        extents.ends[0] ^= 1 << 4;
         extents.bitmap[0] = 0;
         assert!(extents.check().unwrap_err().starts_with("extent: summary 1 but word 0"));
     }

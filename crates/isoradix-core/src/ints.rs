@@ -110,35 +110,13 @@ impl<'a> Ints<'a> {
         with_lanes!(self, s => s[index].wide())
     }
 
-    /// Writes the low halves into `out` from `at` on: overwrites what exists and extends past its end.
+    /// Writes the low halves over `out`, which is as long.
     ///
     /// Gives the OR of all values, sign-extended: bits above the low half show that one did not fit.
     #[inline]
-    pub(crate) fn write_into(self, out: &mut Vec<u32>, at: usize) -> u64 {
-        with_lanes!(self, s => {
-            let kept = s.len().min(out.len().saturating_sub(at));
-            let mut seen = 0;
-            for (to, from) in out[at..at + kept].iter_mut().zip(s) {
-                *to = from.low();
-                seen |= from.wide();
-            }
-            out.extend(s[kept..].iter().map(|v| v.low()));
-            s[kept..].iter().fold(seen, |all, v| all | v.wide())
-        })
-    }
-
-    /// The first value, if all others (of a page) count up from it; and the OR of all values, sign-extended.
-    #[inline]
-    pub(crate) fn consecutive_from(self) -> (Option<u32>, u64) {
-        with_lanes!(self, s => {
-            let first = s[0].low();
-            let (mut differ, mut seen) = (0, 0);
-            for (v, step) in s.iter().zip(0..PAGE_SIZE_MAX) {
-                differ |= first.wrapping_add(step) ^ v.low();
-                seen |= v.wide();
-            }
-            ((differ == 0).then_some(first), seen)
-        })
+    pub(crate) fn write_to(self, out: &mut [u32]) -> u64 {
+        debug_assert_eq!(self.len(), out.len());
+        with_lanes!(self, s => write_low(s, out))
     }
 
     /// Refuses values outside `range`; `offset` is where this part begins in the caller's sequence.
@@ -180,6 +158,29 @@ impl IdRange {
     pub(crate) fn admits(&self, seen: u64) -> bool {
         seen < self.limit
     }
+}
+
+/// See [`Ints::write_to`].
+#[inline]
+pub(crate) fn write_low<L: Lane>(values: &[L], out: &mut [u32]) -> u64 {
+    let mut seen = 0;
+    for (to, from) in out.iter_mut().zip(values) {
+        *to = from.low();
+        seen |= from.wide();
+    }
+    seen
+}
+
+/// The first value, if all others count up from it; and the OR of all values, sign-extended.
+#[inline]
+pub(crate) fn consecutive_from<L: Lane>(values: &[L]) -> (Option<u32>, u64) {
+    let first = values[0].low();
+    let (mut differ, mut seen) = (0, 0);
+    for (v, step) in values.iter().zip(0..PAGE_SIZE_MAX) {
+        differ |= first.wrapping_add(step) ^ v.low();
+        seen |= v.wide();
+    }
+    ((differ == 0).then_some(first), seen)
 }
 
 /// How many leading values of a key equal those of a stored run.

@@ -41,6 +41,7 @@ mod extent;
 mod hash;
 mod holds;
 pub mod host;
+mod ids;
 mod ints;
 mod limits;
 mod namespace;
@@ -54,6 +55,7 @@ mod provenance;
 mod rank;
 mod residency;
 mod runs;
+mod segments;
 mod sha256;
 #[cfg(test)]
 mod testing;
@@ -63,7 +65,7 @@ mod tree;
 pub use cache::{Config, Evicted, Insert, Match, NodeInfo, PrefixCache, Resume, Sizes, TierSizes};
 pub use clock::Stamp;
 pub use error::{Error, ErrorKind};
-pub use events::KvEvent;
+pub use events::{KvEvent, Tier};
 pub use evidence::{Record, RecordKind};
 pub use holds::{HostLockReceipt, LockReceipt, PinReceipt};
 pub use ints::Ints;
@@ -76,6 +78,6 @@ pub use pool::SlotPool;
 pub use provenance::{Agreed, PerRank};
 pub use rank::Rank;
 pub use tiered::{
-    Effect, OperationTotals, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun, TierTotals,
-    TieredCache, TieredMatch, Tiers, Transfer, Writing,
+    DeviceRoom, Effect, OperationTotals, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun,
+    TierTotals, TieredCache, TieredMatch, Tiers, Transfer, Writing,
 };

@@ -15,7 +15,7 @@ use crate::protocol::{
     AppliedFrame, Board, Control, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member, ProtocolError, Reduced, RunAhead,
 };
 use crate::provenance::PerRank;
-use crate::tiered::{Effect, StepError, TieredCache};
+use crate::tiered::{DeviceRoom, Effect, StepError, TieredCache};
 
 /// Which part a rank takes in the frames.
 #[derive(Debug)]
@@ -46,6 +46,13 @@ impl Rank {
     #[must_use]
     pub fn follower(member: Member, first_step: u64, cache: TieredCache) -> Self {
         Self { seat: Seat::Follower(Follower::new(member, first_step)), cache, open: None, broken: false }
+    }
+
+    /// A rank alone, which does again what another one, leader or follower, has done: it is given the same frames and calls, and
+    /// believes what those frames say of votes.
+    #[must_use]
+    pub fn of_the_past(member: Member, first_step: u64, cache: TieredCache) -> Self {
+        Self { seat: Seat::Follower(Follower::of_the_past(member, first_step)), cache, open: None, broken: false }
     }
 
     /// The leader enters its next step: stamps a frame, applies it, and gives it to be sent on.
@@ -94,15 +101,17 @@ impl Rank {
     /// Issues what the step wished for. Once a step, on every rank at the same point of its scheduler: before the forward pass
     /// that needs what was loaded.
     ///
+    /// `device` is the room on the device, by its logical count: its free slots, or [`DeviceRoom`] where room was promised.
+    ///
     /// # Errors
     /// If no step is open; fatally, if the board refuses an operation.
-    pub fn close_step(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
+    pub fn close_step(&mut self, board: &mut Board, device: impl Into<DeviceRoom>) -> Result<(), StepError> {
         let Some(step) = self.open.take() else {
             return Err(out_of_order("close_step", "no step is open"));
         };
         #[cfg(feature = "planted-defects")]
         self.cache.planted_close(board);
-        self.cache.close(board, device_free)?;
+        self.cache.close(board, device.into())?;
         board.finish_step(step, self.cache.operations().retired())?;
         Ok(())
     }

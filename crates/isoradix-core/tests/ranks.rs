@@ -398,6 +398,28 @@ fn a_reset_frees_what_copies_touch_only_when_they_have_ended() {
     cluster.assert_quiet();
 }
 
+/// What was promised and is not allotted yet stays free or evictable, though backups lock what they read; they are made later.
+#[test]
+fn backups_wait_for_what_was_promised() {
+    let mut cluster = Cluster::new(&Setup::of_pages(1, 40, 100, 2));
+    let obtainable = |station: &mut Station| station.device.available() + station.rank.cache().sizes().device.evictable;
+    cluster.promised = 25;
+    cluster.step(&[], |station| {
+        station.insert(&tokens(0..10));
+        station.insert(&tokens(100..110));
+        station.insert(&[&tokens(0..10)[..], &[7; 5]].concat());
+    });
+    assert_eq!(cluster.all(|station| station.started[&k(0)].pages.len()), 15, "of one path; ten more would leave 15");
+    assert_eq!(cluster.all(obtainable), 25);
+    cluster.promised = 41;
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 15, "what cannot be kept is not made worse");
+    cluster.promised = 0;
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 25);
+    cluster.assert_quiet();
+}
+
 #[test]
 fn write_back_cleans_the_oldest_before_the_device_is_full() {
     let mut setup = Setup::of_pages(1, 40, 100, 2);

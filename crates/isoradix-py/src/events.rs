@@ -2,14 +2,19 @@
 //!
 //! There an event is a map that is tagged with its class under `type` and leaves out optional fields that are not set.
 
-use isoradix_core::{KvEvent, Namespace};
+use isoradix_core::{KvEvent, Namespace, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{self, Class};
 
-/// Where the blocks lie. This cache has one tier.
-const MEDIUM: &str = "GPU";
+/// A tier as these consumers name it.
+fn medium(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Device => "GPU",
+        Tier::Host => "CPU_PINNED",
+    }
+}
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<BlockStored>()?;
@@ -17,7 +22,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<AllBlocksCleared>()
 }
 
-/// Blocks that are cached from now on: a run of pages under one parent.
+/// Blocks that are in a tier from now on: a run of pages under one parent.
 #[pyclass(frozen, eq, module = "isoradix")]
 #[derive(PartialEq, Eq)]
 pub(crate) struct BlockStored {
@@ -33,6 +38,9 @@ pub(crate) struct BlockStored {
     /// Tokens in a page.
     #[pyo3(get)]
     block_size: u32,
+    /// Where the blocks lie: "GPU" on the device, "`CPU_PINNED`" on host.
+    #[pyo3(get)]
+    medium: &'static str,
     namespace: Namespace,
 }
 
@@ -43,13 +51,6 @@ impl BlockStored {
     #[allow(clippy::unused_self)] // a property needs it
     fn lora_id(&self) -> Option<u64> {
         None
-    }
-
-    /// Where the blocks lie: "GPU".
-    #[getter]
-    #[allow(clippy::unused_self)]
-    fn medium(&self) -> &'static str {
-        MEDIUM
     }
 
     /// Salt of the namespace.
@@ -72,7 +73,7 @@ impl BlockStored {
         map.set_item("token_ids", &self.token_ids)?;
         map.set_item("block_size", self.block_size)?;
         map.set_item("lora_id", self.lora_id())?;
-        map.set_item("medium", MEDIUM)?;
+        map.set_item("medium", self.medium)?;
         if let Some(salt) = self.cache_salt() {
             map.set_item("cache_salt", salt)?;
         }
@@ -87,29 +88,25 @@ impl BlockStored {
     }
 }
 
-/// Blocks that are no longer cached.
+/// Blocks that are no longer in a tier.
 #[pyclass(frozen, eq, module = "isoradix")]
 #[derive(PartialEq, Eq)]
 pub(crate) struct BlockRemoved {
     /// Hash of each page, as in the `BlockStored` that announced it.
     #[pyo3(get)]
     block_hashes: Vec<i64>,
+    /// Where the blocks lay: "GPU" on the device, "`CPU_PINNED`" on host.
+    #[pyo3(get)]
+    medium: &'static str,
 }
 
 #[pymethods]
 impl BlockRemoved {
-    /// Where the blocks lay: "GPU".
-    #[getter]
-    #[allow(clippy::unused_self)]
-    fn medium(&self) -> &'static str {
-        MEDIUM
-    }
-
     /// The event as a map for msgpack or JSON, tagged "BlockRemoved" under "type".
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let map = tagged(py, "BlockRemoved")?;
         map.set_item("block_hashes", &self.block_hashes)?;
-        map.set_item("medium", MEDIUM)?;
+        map.set_item("medium", self.medium)?;
         Ok(map)
     }
 
@@ -161,11 +158,14 @@ fn show(map: &Bound<'_, PyDict>) -> PyResult<String> {
 /// The Python object for an event of the core.
 pub(crate) fn to_python(py: Python<'_>, event: KvEvent) -> PyResult<Bound<'_, PyAny>> {
     Ok(match event {
-        KvEvent::Stored { block_hashes, parent, token_ids, block_size, namespace } => {
-            let stored = BlockStored { block_hashes, parent_block_hash: parent, token_ids, block_size, namespace };
+        KvEvent::Stored { tier, block_hashes, parent: parent_block_hash, token_ids, block_size, namespace } => {
+            let medium = medium(tier);
+            let stored = BlockStored { block_hashes, parent_block_hash, token_ids, block_size, medium, namespace };
             Bound::new(py, stored)?.into_any()
         }
-        KvEvent::Removed { block_hashes } => Bound::new(py, BlockRemoved { block_hashes })?.into_any(),
+        KvEvent::Removed { tier, block_hashes } => {
+            Bound::new(py, BlockRemoved { block_hashes, medium: medium(tier) })?.into_any()
+        }
         KvEvent::Cleared => Bound::new(py, AllBlocksCleared)?.into_any(),
         // The core may learn new kinds before this binding does.
         other => return Err(errors::new(py, Class::Isoradix, format!("unknown KV event: {other:?}"))),

@@ -12,6 +12,7 @@ mod arrays;
 mod budget;
 mod bytes;
 mod cache;
+mod connection;
 mod errors;
 mod events;
 mod facts;
@@ -59,6 +60,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     budget::register(module)?;
     progress::register(module)?;
     rows::register(module)?;
+    connection::register(module)?;
     simulate::register(module)?;
     // The package says what is public.
     module.delattr("__all__")

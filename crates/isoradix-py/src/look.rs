@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isoradix_core::{NodeHandle, PrefixCache, Record as CoreRecord};
+use isoradix_core::{NodeHandle, PrefixCache};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 use crate::arrays;
 use crate::errors;
 use crate::guard::PER_NODE;
-use crate::journal::Record;
+use crate::journal::{self, Record};
 use crate::namespace;
 use crate::node::NodeInfo;
 use crate::shared::{Shared, Tree};
@@ -136,6 +136,5 @@ pub(crate) fn journal<C: Tree>(shared: &Shared<C>, py: Python<'_>) -> PyResult<V
 
 pub(crate) fn journal_bytes<'py, C: Tree>(shared: &Shared<C>, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
     let records = shared.view(py, |core| core.tree().journal())?;
-    let bytes: Vec<u8> = records.iter().flat_map(CoreRecord::to_bytes).collect();
-    Ok(PyBytes::new(py, &bytes))
+    Ok(PyBytes::new(py, &journal::to_bytes(&records)))
 }

@@ -18,10 +18,11 @@ from isoradix.cluster.launcher import Launcher, Outcome
 from isoradix.cluster.result import RankResult
 from isoradix.cluster.summary import Summary, phases
 from isoradix.consensus.topology import RANKS_MAX, Topology
+from isoradix.journal.recorder import make_folder
 from isoradix.replay.source import Source, TraceSource, WorkloadSource
 from isoradix.report.cluster import cluster_page, failure_table, rank_table, run_facts, time_table
 
-_MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity")
+_MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity", "journal")
 _NEEDS_A_CLUSTER: Final = ("plane", "write_policy", "batch", "step_ms", "inject", "report_ms", "fatal_ms", "store_rank")
 _LONGEST_MS: Final = 86_400_000
 _HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "corrupt")
@@ -43,6 +44,9 @@ INJECT: Final[Any] = typer.Option(
 )
 REPORT_MS: Final[Any] = typer.Option(metavar="MS", help="After how long a wait is reported.")
 FATAL_MS: Final[Any] = typer.Option(metavar="MS", help="After how long a wait is over, and the run with it.")
+JOURNAL: Final[Any] = typer.Option(
+    metavar="DIR", help="Write a journal of each rank, for isoradix diff, view and replay-journal.", show_default=False
+)
 STORE_RANK: Final[Any] = typer.Option(metavar="RANK", help="The rank that hosts the store where all ranks meet.")
 
 
@@ -65,6 +69,7 @@ class ClusterOptions:
     report_ms: str
     fatal_ms: str
     store_rank: str
+    journal: Path | None
 
 
 def is_cluster(context: typer.Context) -> bool:
@@ -110,6 +115,7 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
         report_ms=count("--report-ms", options.report_ms, 1, fatal_ms),
         fatal_ms=fatal_ms,
         store_rank=count("--store-rank", options.store_rank, 0, topology.ranks - 1),
+        journal=None if options.journal is None else str(make_folder(options.journal).resolve()),
     )
     # policy and write policy are refused here, not by every rank
     agreement = agree([StartRecord(0, 1, 0).to_bytes()])
@@ -154,6 +160,9 @@ def replay_cluster(job: Job, source: Source, json: bool, report: Path | None) ->
         _show(source.name, summary)
     for finding in summary.findings:
         show_error(finding)
+    parted = [one.message for one in outcome.failures.values() if one.error == "DivergenceError"]
+    if parted:
+        show_error(parted[0])  # the others say the same
     if report is not None:
         save_report(report, cluster_page(summary, source.name, command_line(), __version__))
     return FINDING if summary.findings else OK
@@ -189,6 +198,7 @@ def _document(source: str, summary: Summary) -> dict[str, object]:
             for _, one in sorted(outcome.failures.items())
         ],
         "killed": outcome.killed,
+        "journal": job.journal,
         "findings": summary.findings,
         "verdict": "failed" if summary.findings else "ok",
     }

@@ -70,12 +70,12 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
     _print(table)
 
 
-def save_report(path: Path, html: str) -> None:
+def save_report(path: Path, html: str, option: str = "--report") -> None:
     try:
         # names of files and arguments may hold bytes that are no text
         path.write_text(html, encoding="utf-8", errors="replace")
     except OSError as error:
-        what = f"--report {str(path)!r} cannot be written: {reason_of(error)}"
+        what = f"{option} {str(path)!r} cannot be written: {reason_of(error)}"
         raise UsageError(what, "choose another file") from error
     show_note(f"report written to {path}\n")
 

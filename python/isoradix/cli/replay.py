@@ -21,6 +21,7 @@ EXAMPLES = """Examples:
   isoradix replay trace.jsonl --policy slru:2 --limit 3000 --json
   isoradix replay --workload agent --requests 5000 --seed 1 --capacity 1M --report out/agent.html
   isoradix replay --workload chat --tp 2 --pp 2 --capacity 100k --host-capacity 1M --report out/ranks.html
+  isoradix replay --workload chat --tp 2 --pp 2 --inject diverge:rank=3,step=200 --journal out/journals
   isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
@@ -61,13 +62,14 @@ def replay(
     report_ms: Annotated[str, cluster.REPORT_MS] = "5000",
     fatal_ms: Annotated[str, cluster.FATAL_MS] = "60000",
     store_rank: Annotated[str, cluster.STORE_RANK] = "0",
+    journal: Annotated[Path | None, cluster.JOURNAL] = None,
     report: Annotated[Path | None, REPORT] = None,
     json: Annotated[bool, JSON] = False,
 ) -> int:
     """Replay a request trace or a built-in workload through a bounded cache.
 
-    With ranks (--tp, --pp, --cp, --dp) or --host-capacity, each rank is a process with a cache, KV bytes and a copy
-    engine of its own, and all must come to equal digests. Without them it is one cache in this process.
+    With ranks (--tp, --pp, --cp, --dp), --host-capacity or --journal, each rank is a process with a cache, KV bytes and
+    a copy engine of its own, and all must come to equal digests. Without them it is one cache in this process.
 
     Each request is matched, its slots are read and its path locked; what it lacks is evicted if need be, inserted, and
     the lock given back. The tree and the slot pool are checked at the end; exit code 1 if that finds anything.
@@ -91,6 +93,7 @@ def replay(
             report_ms=report_ms,
             fatal_ms=fatal_ms,
             store_rank=store_rank,
+            journal=journal,
         )
         job = cluster.cluster_job(context, source, page, options)
         report_path(report)

@@ -124,11 +124,11 @@ def capacities(option: str, text: str, page_size: int) -> list[int]:
     return [*values, high]
 
 
-def report_path(path: Path | None) -> None:
+def report_path(path: Path | None, option: str = "--report") -> None:
     """Makes the folder of a report, and refuses a path that cannot be written before the work starts."""
     if path is None:
         return
-    what, hint = f"--report is {str(path)!r}", "name a file, for example out/report.html"
+    what, hint = f"{option} is {str(path)!r}", "name a file, for example out/report.html"
     try:
         if path.is_dir():
             raise UsageError(f"{what}, which is a folder", hint)

@@ -50,7 +50,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "sleep": Kind("its scheduler sleeps in some steps", defaults={"ms": "20", "p": "0.1"}),
     "kill": Kind("it is killed at a step", needs=("rank", "step")),
     "stop": Kind("it is stopped at a step, and stays so", needs=("rank", "step")),
-    "diverge": Kind("it takes one decision that no other rank takes", needs=("rank", "step")),
+    "diverge": Kind("its cache is given one wrong token, by a caller who lies", needs=("rank", "step")),
     "corrupt": Kind("one byte of a host page is another one when it is loaded back", needs=("rank", "step")),
 }
 

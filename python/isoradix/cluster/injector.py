@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from isoradix import TieredCache
+import numpy as np
+
 from isoradix.cluster.engines import CorruptEngine, Delay, LateEngine, SlowEngine
 from isoradix.cluster.faults import KINDS, Fault, Span
 from isoradix.copies.engine import CopyEngine
 from isoradix.driver import Driver
+from isoradix.replay.blocks import Tokens
 from isoradix.replay.draws import Draws
 
 _ALL_PAGES: Final = 2**32 - 1
@@ -29,7 +31,7 @@ class Injector:
         self._faults = [fault for fault in faults if fault.on(rank)]
         self._rank = rank
         self._draws = [self._drawn(fault) for fault in self._faults]
-        self._withdrawn = False
+        self._withdrawn = self._lied = False
         self._short = sum(fault.number("pages") for fault in self._faults if fault.kind == "short-pool")
         self._corrupt: CorruptEngine | None = None
         self.events: list[tuple[int, str]] = []
@@ -72,12 +74,14 @@ class Injector:
                 case "stop" if step == fault.number("step"):
                     os.kill(os.getpid(), signal.SIGSTOP)
 
-    def within(self, step: int, cache: TieredCache) -> None:
-        """Among the verbs of a step."""
+    def key(self, step: int, key: Tokens) -> Tokens:
+        """A key to be inserted, as this rank is given it: once, from the fault's step on, with another last token."""
         for fault in self._faults:
-            if fault.kind == "diverge" and step == fault.number("step"):
+            if fault.kind == "diverge" and step >= fault.number("step") and not self._lied:
+                self._lied = True
                 self._note(fault.kind)
-                cache.touch(next((info.handle for info in cache.walk()), cache.root))
+                return np.concatenate((key[:-1], key[-1:] ^ 1))
+        return key
 
     def after(self, driver: Driver) -> None:
         """After the step is closed."""

@@ -53,6 +53,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     report_ms: int = 5_000
     fatal_ms: int = 60_000
     store_rank: int = 0
+    journal: str | None = None
+    """A folder in which every rank writes its journal."""
 
     @property
     def topology(self) -> Topology:

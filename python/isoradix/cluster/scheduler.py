@@ -113,7 +113,6 @@ class Scheduler:
             entered = monotonic_ns()
             self._step += 1
             self.digests.append(driver.digest)
-            self._injector.within(self._step, cache)
             self._finish(cache)
             fresh = [] if driver.stopped else self._admit(cache)
             decided = monotonic_ns()
@@ -148,7 +147,7 @@ class Scheduler:
             if running.ends > self._step:
                 self._running.append(running)
                 continue
-            done = cache.insert(running.request.key, running.slots)
+            done = cache.insert(self._injector.key(self._step, running.request.key), running.slots)
             self._driver.slots.free(running.slots[running.cached : done.prefix_len])
             cache.unlock(running.lock)
 

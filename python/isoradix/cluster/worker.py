@@ -77,6 +77,7 @@ class Worker:
         self._task, self._job, self._outbox = task, task.job, outbox
         self._place = self._job.topology.place(task.rank)
         self._injector = Injector(parse_faults(self._job.faults, self._job.topology.ranks), task.rank)
+        self._driver: Driver | None = None
         self._scheduler: Scheduler | None = None
         self._told = 0.0
 
@@ -87,8 +88,10 @@ class Worker:
         try:
             return self._serve(memory, feed, plane)
         except BaseException as error:
-            named = named_by(error, self._job.topology, self._place.domain)
             with contextlib.suppress(Exception):  # it is the first error that counts
+                if self._driver is not None:
+                    self._driver.fail(error)
+                named = named_by(error, self._job.topology, self._place.domain)
                 plane.fail(f"{type(error).__name__}: {first_line(error)}", named or None)
             raise
 
@@ -102,13 +105,14 @@ class Worker:
             from isoradix.copies import engine_for
 
             engine = self._injector.engine(engine_for(memory.device, memory.host), memory.flip)
-        driver = Driver(
+        driver = self._driver = Driver(
             plane,
             engine,
             slots,
             page_size=job.page_size,
             host_pages=job.host_pages or None,
             settings={"kv": memory.device.shape.describe()},
+            journal=None if job.journal is None else Path(job.journal),
             policy=job.policy,
             writing=job.write_policy,
         )

@@ -62,6 +62,7 @@ class ChainPlane(RemotePlane):
         if self._parts is not None:
             raise started_before()
         self._parts = rank, board, votes
+        self._rank = rank
         self._poll = poll
         self._reducer = (
             GlooReducer(self._groups["counts"], votes.words, self.is_lost) if self.place.stage == 0 else None

@@ -33,7 +33,7 @@ class Edge:
 
     def arrived(self) -> int:
         """Frames that have arrived since it was asked last."""
-        count = len(read(self.connection, _READ_BYTES)) if self.in_flight else 0
+        count = len(read(self.connection, self.in_flight)) if self.in_flight else 0
         self.in_flight -= count
         return count
 
@@ -71,17 +71,12 @@ class FrameTree:
         return max((edge.in_flight for edge in self._edges), default=0)
 
     def make_room(self, delivered: Delivered | None = None) -> None:
-        """Waits until one more frame may be sent. `delivered` hears of each edge how many have arrived meanwhile.
-
-        An edge is asked only when it is full by what is known: each question gives the GIL away.
-        """
+        """Waits until one more frame may be sent. `delivered` hears of each edge how many have arrived meanwhile."""
         for number, edge in enumerate(self._edges):
-            if edge.in_flight < self._most:
-                continue
             count = edge.arrived()
             if edge.in_flight >= self._most:
                 count += self._wait_for_room(edge)
-            if delivered is not None:
+            if delivered is not None and count:
                 delivered(number, count)
 
     def _wait_for_room(self, edge: Edge) -> int:

@@ -2,19 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from isoradix import Board, Control, FrameInfo, InvalidInputError, Rank, Reduced, VoteMachine, read_frame
+from isoradix import Board, Control, FrameInfo, InvalidInputError, Rank, VoteMachine, read_frame
 from isoradix.consensus.frames import FrameTree
-from isoradix.consensus.lifeline import Verdict
 from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer, NcclReducer
 from isoradix.consensus.remote import RemotePlane
 from isoradix.consensus.rendezvous import Meeting
 from isoradix.consensus.votes import VoteThread
-
-_APPLIED_STEP: Final = slice(64 + 8 * 12, 64 + 8 * 13)
-"""Bytes of a frame, in its vector: the step that every rank had applied."""
 
 
 class VotingPlane(RemotePlane):
@@ -30,7 +26,6 @@ class VotingPlane(RemotePlane):
             raise InvalidInputError(f"backend is {backend!r}, expected 'gloo' or 'nccl'\nhint: leave it out on a CPU")
         self._backend = backend
         self._votes: VoteThread | None = None
-        self._rank: Rank | None = None
         super().__init__(*args, **options)
 
     def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
@@ -54,23 +49,23 @@ class VotingPlane(RemotePlane):
             raise not_started()
         return self._rank, self._votes
 
-    def _lead(self, controls: Sequence[Control]) -> bytes:
-        """The leader enters its next step; the frame to be sent."""
+    def _lead(self, controls: Sequence[Control]) -> tuple[bytes, FrameInfo]:
+        """The leader enters its next step; the frame to be sent, and what it says."""
         rank, votes = self._started()
         newest, completed_ns = votes.newest
         frame = rank.lead(now_ms(), newest, controls)
+        info = read_frame(frame)
         self.counts.frames += 1
-        if newest is not None and newest.vote != self.counts.newest_framed:
-            self._count(newest, completed_ns, frame)
-        return frame
+        if info.vote is not None:
+            self._count_vote(completed_ns, info)
+        return frame, info
 
-    def _count(self, newest: Reduced, completed_ns: int, frame: bytes) -> None:
+    def _count_vote(self, completed_ns: int, info: FrameInfo) -> None:
         counts = self.counts
-        counts.newest_framed = newest.vote
         counts.votes_framed += 1
         counts.vote_age_ms += (time.monotonic_ns() - completed_ns) / 1e6
-        applied = int.from_bytes(frame[_APPLIED_STEP], "little", signed=True)
-        counts.vote_age_steps += self.step + 1 - applied if applied >= 0 else 0
+        if info.applied_step is not None:
+            counts.vote_age_steps += info.step - info.applied_step
 
     def _finish(self) -> None:
         if self._votes is not None:
@@ -78,8 +73,8 @@ class VotingPlane(RemotePlane):
             if self._failure is not None:
                 raise self._lost(None)
 
-    def _cut(self, verdict: Verdict | None = None) -> None:
-        super()._cut(verdict)
+    def _cut(self) -> None:
+        super()._cut()
         if self._votes is not None:
             self._votes.reducer.cut()
 
@@ -118,9 +113,8 @@ class GlooPlane(VotingPlane):
             assert frames is not None, "it is connected as long as the plane is open"
             if self.place.leads:
                 frames.make_room(rank.delivered)
-                frame = self._lead(controls)
+                frame, info = self._lead(controls)
                 frames.send(frame)
-                info = read_frame(frame)
             else:
                 frame = frames.receive(self.step + 1)
                 frames.make_room()

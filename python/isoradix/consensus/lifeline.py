@@ -6,9 +6,11 @@ has failed. So every survivor can name the rank that was lost: by a connection t
 by silence (stopped), by what it said itself (failed), or because it alone does not move while all others wait.
 
 Messages are JSON, one a line: `{"beat": [step, waiting for, seconds]}`, `{"bye": 1}`,
-`{"lost": [[ranks], reason]}`.
+`{"lost": [[ranks], reason, step]}`, `{"decided": records}`. The step is that in which ranks have decided otherwise, if
+that is why; then each rank says what it has decided there, as base64 of its records.
 """
 
+import base64
 import json
 import selectors
 import socket
@@ -22,16 +24,19 @@ from isoradix.consensus.links import connect
 from isoradix.consensus.plane import first_line
 from isoradix.consensus.rendezvous import Meeting
 
-_LONGEST_MESSAGE: Final = 64 << 10
+_LONGEST_MESSAGE: Final = 1 << 20
+_RECORDS_MAX: Final = 4096 * 64
 _NOBODY: Final = "nobody in particular: no rank is silent, and none stands still alone"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why the plane is lost. `ranks` are those of the deployment that are at fault, if that is known."""
+    """Why the plane is lost. `ranks` are those of the deployment that are at fault, if that is known; `step` is that
+    in which ranks have decided otherwise, if that is why."""
 
     ranks: tuple[int, ...]
     reason: str
+    step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Lifelines:
         beat: what this rank says of itself.
         tick: called at every beat, on the lifelines' thread.
         on_lost: called once, on the thread that finds it out, when the plane is lost.
+        decided: this rank's records of a step, and whether the step is closed; asked on any thread.
     """
 
     def __init__(
@@ -76,9 +82,13 @@ class Lifelines:
         beat: Callable[[], Beat],
         tick: Callable[[], None],
         on_lost: Callable[[Verdict], None],
+        decided: Callable[[int], tuple[bytes, bool]],
     ) -> None:
         self._meeting = meeting
-        self._beat, self._tick, self._on_lost = beat, tick, on_lost
+        self._beat, self._tick, self._on_lost, self._decided = beat, tick, on_lost, decided
+        self._decisions: dict[int, bytes] = {}
+        self._heard_decisions = threading.Condition()
+        self._telling = threading.Lock()
         self._interval_s = min(0.25, meeting.patience.fatal_ms / 8000)
         self._lost = threading.Event()
         self._declaring, self._saying = threading.Lock(), threading.Lock()
@@ -97,6 +107,35 @@ class Lifelines:
         """What is known about the loss of the plane, once it is known, or after so long."""
         self._lost.wait(seconds)
         return self.verdict
+
+    def wait_for_decisions(self, seconds: float) -> dict[int, bytes]:
+        """What each rank has decided in the step of the verdict, as far as the ranks have said so within that time."""
+        self._tell_decisions()
+
+        def all_told() -> bool:
+            return all(peer.rank in self._decisions or peer.gone for peer in self._peers)
+
+        with self._heard_decisions:
+            self._heard_decisions.wait_for(all_told, seconds)
+        self._tell_decisions(at_once=True)
+        with self._heard_decisions:
+            return dict(self._decisions)
+
+    def _tell_decisions(self, at_once: bool = False) -> None:
+        """Says what this rank has decided in the step of the verdict: once it has closed that step, or at once."""
+        own = self._meeting.place.rank
+        with self._telling:
+            if self.verdict is None or self.verdict.step is None or own in self._decisions:
+                return
+            records, closed = self._decided(self.verdict.step)
+            if closed or at_once:
+                self._say({"decided": base64.b64encode(records[:_RECORDS_MAX]).decode()})
+                self._decide(own, records)
+
+    def _decide(self, rank: int, records: bytes) -> None:
+        with self._heard_decisions:
+            self._decisions[rank] = records
+            self._heard_decisions.notify_all()
 
     def suspect(self, own_step: int) -> Verdict:
         """Who is at fault, as far as lifelines show it, when a wait of this rank has become too long."""
@@ -135,7 +174,8 @@ class Lifelines:
             if self.verdict is not None or self._ending:
                 return
             self.verdict = verdict
-        self._say({"lost": [list(verdict.ranks), verdict.reason]})
+        self._say({"lost": [list(verdict.ranks), verdict.reason, verdict.step]})
+        self._tell_decisions()
         self._lost.set()
         self._on_lost(verdict)
 
@@ -194,6 +234,7 @@ class Lifelines:
     def _on_beat(self) -> None:
         beat = self._beat()
         self._say({"beat": [beat.step, beat.waits_for, round(beat.waited_s, 3)]})
+        self._tell_decisions()
         self._tick()
 
     def _hear(self, peer: Peer) -> bool:
@@ -205,7 +246,9 @@ class Lifelines:
         except OSError:
             data = b""
         if not data:
-            peer.gone = True
+            with self._heard_decisions:
+                peer.gone = True
+                self._heard_decisions.notify_all()
             if not peer.left:
                 self.declare(Verdict((peer.rank,), f"rank {peer.rank} has ended without a goodbye: killed, or crashed"))
             return False
@@ -231,7 +274,9 @@ class Lifelines:
             peer.left = True
         elif lost := message.get("lost"):
             peer.left = True
-            self.declare(Verdict(tuple(lost[0]), lost[1]))
+            self.declare(Verdict(tuple(lost[0]), lost[1], lost[2]))
+        elif "decided" in message:
+            self._decide(peer.rank, base64.b64decode(message["decided"]))
 
 
 def _named(ranks: tuple[int, ...]) -> str:

@@ -1,4 +1,8 @@
-"""Plain connections between ranks of a domain."""
+"""Plain connections between ranks of a domain.
+
+Reading and writing keep the interpreter's lock: to hand it to a thread that computes costs more than any of them. Only
+a wait gives it away.
+"""
 
 import select
 import socket
@@ -6,6 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
+from isoradix import read_at_once, write_at_once
 from isoradix.consensus.plane import PlaneLost
 from isoradix.consensus.rendezvous import Meeting, lost_at_start
 from isoradix.consensus.sockets import spare
@@ -100,14 +105,12 @@ def read(connection: socket.socket, most: int) -> bytes:
         LinkBroken: the other end has closed.
     """
     try:
-        data = connection.recv(most)
-    except BlockingIOError:
-        return b""
+        data = read_at_once(connection.fileno(), most)
     except OSError as error:
         raise LinkBroken(f"a connection broke: {error}") from error
-    if not data:
+    if data == b"":
         raise LinkBroken("a connection was closed by its other end")
-    return data
+    return data or b""
 
 
 def write(connection: socket.socket, data: bytes) -> bytes:
@@ -117,8 +120,6 @@ def write(connection: socket.socket, data: bytes) -> bytes:
         LinkBroken: the other end has closed.
     """
     try:
-        return data[connection.send(data) :]
-    except BlockingIOError:
-        return data
+        return data[write_at_once(connection.fileno(), data) :]
     except OSError as error:
         raise LinkBroken(f"a connection broke: {error}") from error

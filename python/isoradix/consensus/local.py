@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, VoteMachine, read_frame
+from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, Reduced, VoteMachine, read_frame
 from isoradix.consensus.plane import PlaneCounts, not_started, now_ms, started_before
 from isoradix.consensus.topology import Place, Topology
 
 
 class LocalPlane:
-    """One rank, which votes by itself once a step: what its copies report counts in the next step.
+    """One rank, which votes by itself in each step that has news: what its copies report counts in the next step.
 
     Args:
         topology: of one rank a domain.
@@ -32,6 +32,7 @@ class LocalPlane:
         self.epoch = epoch
         self.counts = PlaneCounts()
         self._parts: tuple[Rank, Board, VoteMachine] | None = None
+        self._newest: Reduced | None = None
         self._closed = False
 
     def gather(self, data: bytes) -> list[bytes]:
@@ -52,16 +53,22 @@ class LocalPlane:
         if self._closed:
             raise ProtocolError("enter out of order: the plane is closed\nhint: make a new one under a new epoch")
         rank, board, votes = self._parts
-        votes.fill(board, self._ballot)
-        newest = votes.complete(board, self._ballot)
-        frame = rank.lead(now_ms(), newest, controls)
-        self.counts.votes += 1
+        if votes.has_news(board):
+            votes.fill(board, self._ballot)
+            self._newest = votes.complete(board, self._ballot)
+            self.counts.votes += 1
+        frame = rank.lead(now_ms(), self._newest, controls)
         self.counts.frames += 1
-        self.counts.votes_framed += 1
+        if self._newest is not None:
+            self._newest = None
+            self.counts.votes_framed += 1
         return read_frame(frame)
 
     def check(self) -> None:
         """Nobody else can be lost."""
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Never."""
 
     def leave(self) -> None:
         """Closes it."""

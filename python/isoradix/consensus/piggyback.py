@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from isoradix import Control, FrameInfo, ProtocolError, read_frame
+from isoradix import Control, FrameInfo, ProtocolError
 from isoradix.consensus.gloo import VotingPlane
 from isoradix.consensus.plane import refuse_controls
 
@@ -46,9 +46,8 @@ class PiggybackPlane(VotingPlane):
         with self._guarded("enter"):
             rank, _ = self._started()
             if self.place.leads:
-                frame = self._lead(controls)
+                frame, info = self._lead(controls)
                 self._outgoing.append(frame)
-                info = read_frame(frame)
             elif self._incoming:
                 info = rank.follow(self._incoming.popleft())
                 self.counts.frames += 1

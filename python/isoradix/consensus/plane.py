@@ -41,8 +41,6 @@ class PlaneCounts:
     votes: int = 0
     frames: int = 0
     votes_framed: int = 0
-    newest_framed: int = -1
-    """Ordinal of the vote framed last, on the leader."""
     vote_age_steps: int = 0
     """Steps from the last one that every rank had applied, as a framed vote says, to its frame, summed."""
     vote_age_ms: float = 0.0
@@ -108,6 +106,10 @@ class Plane(Protocol):
         Raises:
             PlaneLost, DivergenceError: the plane is lost.
         """
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` when the plane is lost, on the thread that finds it out, or at once if it is lost by then.
+        Perhaps more than once. The last `tell` counts."""
 
     def leave(self) -> None:
         """After the stop frame: waits for the last vote, then closes. A no-op on a plane that is closed."""

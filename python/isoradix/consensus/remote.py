@@ -1,12 +1,12 @@
 """What every plane between processes has: a meeting, lifelines, a wait board with its watch, and one way to end."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from isoradix import IsoradixError, Patience, ProtocolError
+from isoradix import DivergenceError, IsoradixError, Patience, ProtocolError, Rank
 from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.lifeline import Beat, Lifelines, Verdict
 from isoradix.consensus.links import connect
@@ -16,10 +16,13 @@ from isoradix.consensus.rendezvous import Group, Meeting, arrive, meet, open_sto
 from isoradix.consensus.topology import Place, Topology
 from isoradix.consensus.waits import ALL, WaitBoard
 from isoradix.consensus.watch import Watch
+from isoradix.journal.decisions import DIFF_HINT, Decided, closes_step, first_unequal, of_step
 
 PATIENCE: Final = Patience(5_000, 300_000)
 _VERDICT_S: Final = 3.0
 """How long a rank whose connection broke waits to hear why."""
+_DECISIONS_S: Final = 2.0
+"""How long a rank waits to hear what the others have decided, once ranks have parted."""
 _LINGER_S: Final = 1.0
 _GOODBYE_S: Final = 10.0
 
@@ -59,6 +62,8 @@ class RemotePlane:
         self.step = 0
         self._closed = False
         self._failure: Exception | None = None
+        self._tell_lost: Callable[[], None] = lambda: None
+        self._rank: Rank | None = None
         self._waits = WaitBoard(wait_board, rank, self.place.member, epoch)
         self._groups: dict[str, Group] = {}
         self._lifelines: Lifelines | None = None
@@ -71,7 +76,7 @@ class RemotePlane:
                     self._groups[name] = Group(meeting, name, members)
             self._connect(meeting)
             self._watch = Watch(self._waits, patience, meeting.rank_of)
-            self._lifelines = Lifelines(meeting, self._beat, self._look, self._cut)
+            self._lifelines = Lifelines(meeting, self._beat, self._look, self._on_verdict, self._decided)
         except BaseException:
             self._cut()
             self._close()
@@ -146,20 +151,33 @@ class RemotePlane:
             own = f"rank {self.place.rank} {too_long}"
             self._lifelines.declare(Verdict(verdict.ranks, f"{verdict.reason}; {own}"))
 
-    def _cut(self, _: Verdict | None = None) -> None:
+    def _on_verdict(self, _: Verdict) -> None:
+        self._cut()
+        self._tell_lost()
+
+    def _cut(self) -> None:
         """Ends whatever this rank waits for in a group."""
         for group in self._groups.values():
             group.cut()
 
+    def _decided(self, step: int) -> tuple[bytes, bool]:
+        """This rank's records of a step, and whether it has closed that step."""
+        if self._rank is None:
+            return b"", True
+        cache = self._rank.cache
+        now, records = cache.clock[0], cache.journal_bytes()
+        return of_step(records, step), now > step or (now == step and closes_step(records))
+
     def _on_failure(self, error: Exception) -> None:
         """The vote thread has ended early: by a finding, or by a broken connection, whose reason lifelines tell."""
         self._failure = error
+        self._tell_lost()
         if self._lifelines is None or _is_broken(error):
             return
         ranks = named_by(error, self.topology, self.place.domain)
         if not isinstance(error, IsoradixError):
             ranks = (self.place.rank,)
-        self._lifelines.declare(Verdict(ranks, f"{type(error).__name__}: {first_line(error)}"))
+        self._lifelines.declare(Verdict(ranks, f"{type(error).__name__}: {first_line(error)}", _parted_at(error)))
 
     # errors
 
@@ -169,6 +187,8 @@ class RemotePlane:
         self._check(what)
         try:
             yield
+        except DivergenceError as error:
+            raise self._named(error) from error
         except IsoradixError:
             raise
         except RuntimeError as error:
@@ -187,6 +207,13 @@ class RemotePlane:
         if self.is_lost():
             raise self._lost(None)
 
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` when the plane is lost, on the thread that finds it out, or at once if it is lost by then.
+        Perhaps more than once. The last `tell` counts."""
+        self._tell_lost = tell
+        if self.is_lost():
+            tell()
+
     def _check(self, what: str) -> None:
         if self._closed:
             raise ProtocolError(f"{what} out of order: the plane is closed\nhint: connect a new one under a new epoch")
@@ -195,7 +222,7 @@ class RemotePlane:
     def _lost(self, error: Exception | None) -> Exception:
         """What this rank raises: its own finding if it has one, else what lifelines tell."""
         if self._failure is not None and not _is_broken(self._failure):
-            return self._failure
+            return self._named(self._failure) if isinstance(self._failure, DivergenceError) else self._failure
         lifelines = self._lifelines
         verdict = None if lifelines is None else lifelines.wait_for_verdict(_VERDICT_S)
         if lifelines is not None and verdict is None:
@@ -205,9 +232,31 @@ class RemotePlane:
         if verdict is None:
             return PlaneLost("the plane is closed\nhint: connect a new one under a new epoch")
         hint = "hint: ranks can agree on nothing any more; close, and start all of them anew"
-        return PlaneLost(
-            f"the plane is lost at step {self.step}: {verdict.reason}\n{hint}", verdict.ranks, verdict.reason
-        )
+        ranks, reason = verdict.ranks, verdict.reason
+        if (decided := self._parted()) is not None:
+            ranks, reason = decided.culprits or tuple(decided.by_rank), str(decided)
+        return PlaneLost(f"the plane is lost at step {self.step}: {reason}\n{hint}", ranks, reason)
+
+    def _parted(self) -> Decided | None:
+        """The first decision in which ranks have parted, if that is why the plane is lost and enough of them say it."""
+        lifelines = self._lifelines
+        if lifelines is None or lifelines.verdict is None or lifelines.verdict.step is None:
+            return None
+        return first_unequal(lifelines.wait_for_decisions(_DECISIONS_S))
+
+    def _named(self, error: DivergenceError) -> DivergenceError:
+        """The divergence with the decision in which it began, who took it, and what the others decided."""
+        if self._lifelines is not None:
+            ranks = named_by(error, self.topology, self.place.domain)
+            what = f"rank {self.place.rank} failed: DivergenceError: {first_line(error)}"
+            self._lifelines.declare(Verdict(ranks, what, _parted_at(error)))
+        decided = self._parted()
+        if decided is None:
+            return error
+        named = DivergenceError(f"{decided}\nhint: {DIFF_HINT}")
+        members = (self.topology.place(rank).member for rank in decided.culprits or decided.by_rank)
+        named.kind, named.ranks, named.step, named.vote = "decision", tuple(members), decided.step, error.vote
+        return named
 
     # the end
 
@@ -261,6 +310,19 @@ class RemotePlane:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self.fail("closed before the stop frame" if error is None else f"{type(error).__name__}: {first_line(error)}")
+
+
+def _parted_at(error: Exception) -> int | None:
+    """The step in which ranks have decided otherwise, as far as an error says it."""
+    if not isinstance(error, DivergenceError) or error.step is None:
+        return None
+    match error.kind:
+        case "ranks":
+            return error.step
+        case "leader" | "digest":  # seen on entering that step
+            return error.step - 1
+        case _:
+            return None
 
 
 def _is_broken(error: Exception) -> bool:

@@ -18,8 +18,6 @@ from isoradix.consensus.waits import ALL, WaitBoard
 log = logging.getLogger("isoradix")
 
 _END_S: Final = 5.0
-_RUNNING_WORD: Final = 14
-"""Of a ballot: 0 while some rank is paused."""
 
 
 class VoteThread:
@@ -85,7 +83,7 @@ class VoteThread:
         except DivergenceError as error:
             raise self._blame(error) from error
         self._counts.votes += 1
-        self._on_vote(words[_RUNNING_WORD] == 0)
+        self._on_vote(machine.paused)
 
     def _blame(self, error: DivergenceError) -> IsoradixError:
         """Every rank sees the mismatch in the same vector, so all gather their digests and name the rank that has

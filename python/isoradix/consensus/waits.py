@@ -15,7 +15,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,8 @@ _LARGEST_BYTES: Final = _HEAD_BYTES + 256 * _SLOT_BYTES
 _SEQUENCE: Final = struct.Struct("<I")
 _STATE: Final = struct.Struct("<IQqqi")
 ALL: Final = -1
+KEPT_S: Final = 86_400
+"""How long the board of a process that was killed stays, as evidence."""
 
 OPERATIONS: Final = {
     "frame": "frames",
@@ -96,6 +98,7 @@ class WaitBoard:
         self.member = member
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _remove_left_behind(folder)
             self.path = folder / f"{os.getpid()}-rank{rank}.waits"
             size = _HEAD_BYTES + _SLOT_BYTES * len(OPERATIONS)
             self.path.write_bytes(bytes(size))
@@ -151,10 +154,22 @@ class WaitBoard:
         return waits
 
     def close(self) -> None:
-        """Removes the file. A rank that was killed leaves it behind, as evidence. A no-op the second time."""
+        """Removes the file. A no-op the second time.
+
+        A rank that was killed leaves it behind, as evidence; a day later the next board in that folder removes it.
+        """
         if not self._map.closed:
             self._map.close()
             self.path.unlink(missing_ok=True)
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """The boards of processes that ended a day ago or earlier. What cannot be read or removed stays."""
+    oldest = time.time() - KEPT_S
+    for path in folder.glob("*.waits"):
+        with suppress(InvalidInputError, OSError):
+            if path.stat().st_mtime < oldest and not read_waits(path).alive:
+                path.unlink()
 
 
 def default_folder() -> Path:

@@ -1,7 +1,7 @@
 """KV of device slots."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Self
+from typing import Final
 
 import torch
 
@@ -13,59 +13,36 @@ SLOTS_MAX: Final = 1 << 31
 
 
 class DevicePool:
-    """One buffer [num_slots, width] for each layer and part, zero at first: what the model's attention reads and
-    writes.
+    """One buffer [num_slots, width] for each layer and part: what the model's attention reads and writes.
 
     Args:
         shape: of a token.
         num_slots: slots, 1 to 2**31; slot numbers of the scheduler's `SlotPool` are rows here.
-        device: where the buffers are.
+        device: where new buffers are made.
+        buffers: those that a model has already, which closing the pool leaves alone: for each part a tensor of every
+            layer, contiguous: [num_slots, ...], `width` elements a slot. New ones, zero at first, if None.
 
     Raises:
-        InvalidInputError: `num_slots` is out of its range.
-        InputTypeError: it is not an int.
+        InvalidInputError: `num_slots` is out of its range; the buffers do not have that shape, or do not lie on one
+            device.
+        InputTypeError: `num_slots` is not an int.
         torch.OutOfMemoryError, RuntimeError: the device has no such memory.
     """
 
-    def __init__(self, shape: KVShape, num_slots: int, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        shape: KVShape,
+        num_slots: int,
+        device: torch.device | str = "cpu",
+        *,
+        buffers: Mapping[str, Sequence[torch.Tensor]] | None = None,
+    ) -> None:
         self.shape = shape
         self.num_slots = checks.whole(
             "num_slots", num_slots, 1, SLOTS_MAX, "pass the slots that the scheduler hands out"
         )
-        self._buffers: dict[tuple[int, str], torch.Tensor] = {
-            (layer, part): torch.zeros(self.num_slots, shape.width, dtype=shape.dtype, device=device)
-            for layer in range(shape.layers)
-            for part in shape.parts
-        }
+        self._buffers = _new(shape, self.num_slots, device) if buffers is None else _over(shape, num_slots, buffers)
         self.device: torch.device = self._buffers[0, shape.parts[0]].device
-
-    @classmethod
-    def over(cls, shape: KVShape, buffers: Mapping[str, Sequence[torch.Tensor]]) -> Self:
-        """A pool over buffers that a model has already; closing it leaves them alone.
-
-        Args:
-            shape: of a token.
-            buffers: for each part a tensor of every layer, contiguous: [num_slots, ...], `width` elements a slot.
-
-        Raises:
-            InvalidInputError: the buffers do not have that shape, or do not lie on one device.
-        """
-        pool = cls.__new__(cls)
-        pool.shape = shape
-        if set(buffers) != set(shape.parts) or any(len(layers) != shape.layers for layers in buffers.values()):
-            given = ", ".join(f"{part}: {len(layers)}" for part, layers in buffers.items())
-            raise InvalidInputError(
-                f"buffers are {given}; expected {shape.layers} layers of {', '.join(shape.parts)}\n"
-                "hint: pass the buffers of this rank's own layers"
-            )
-        first = buffers[shape.parts[0]][0]
-        pool.num_slots, pool.device = len(first), first.device
-        pool._buffers = {
-            (layer, part): _rows(buffer, first, shape, f"{part}[{layer}]")
-            for part, layers in buffers.items()
-            for layer, buffer in enumerate(layers)
-        }
-        return pool
 
     @property
     def closed(self) -> bool:
@@ -100,15 +77,39 @@ class DevicePool:
         self._buffers.clear()
 
 
-def _rows(buffer: torch.Tensor, first: torch.Tensor, shape: KVShape, name: str) -> torch.Tensor:
-    """One buffer as rows of a slot: [num_slots, width]."""
-    slots = len(first)
-    fits = buffer.shape[:1] == first.shape[:1] and buffer.numel() == slots * shape.width
-    if not fits or buffer.dtype != shape.dtype or buffer.device != first.device or not buffer.is_contiguous():
+def _new(shape: KVShape, num_slots: int, device: torch.device | str) -> dict[tuple[int, str], torch.Tensor]:
+    return {
+        (layer, part): torch.zeros(num_slots, shape.width, dtype=shape.dtype, device=device)
+        for layer in range(shape.layers)
+        for part in shape.parts
+    }
+
+
+def _over(
+    shape: KVShape, num_slots: int, buffers: Mapping[str, Sequence[torch.Tensor]]
+) -> dict[tuple[int, str], torch.Tensor]:
+    """Given buffers as rows of a slot: [num_slots, width]."""
+    if set(buffers) != set(shape.parts) or any(len(layers) != shape.layers for layers in buffers.values()):
+        given = ", ".join(f"{part}: {len(layers)}" for part, layers in buffers.items())
+        raise InvalidInputError(
+            f"buffers are {given}; expected {shape.layers} layers of {', '.join(shape.parts)}\n"
+            "hint: pass the buffers of this rank's own layers"
+        )
+    device = buffers[shape.parts[0]][0].device
+    return {
+        (layer, part): _rows(buffer, num_slots, device, shape, f"{part}[{layer}]")
+        for part, layers in buffers.items()
+        for layer, buffer in enumerate(layers)
+    }
+
+
+def _rows(buffer: torch.Tensor, slots: int, device: torch.device, shape: KVShape, name: str) -> torch.Tensor:
+    fits = buffer.shape[:1] == (slots,) and buffer.numel() == slots * shape.width
+    if not fits or buffer.dtype != shape.dtype or buffer.device != device or not buffer.is_contiguous():
         given = f"{list(buffer.shape)} of {buffer.dtype} on {buffer.device}"
         raise InvalidInputError(
             f"{name} is {given}{'' if buffer.is_contiguous() else ', not contiguous'}; expected [{slots}, ...] with "
-            f"{shape.width} elements of {shape.dtype} a slot, contiguous, on {first.device}\n"
+            f"{shape.width} elements of {shape.dtype} a slot, contiguous, on {device}\n"
             "hint: the shape is that of one token on this rank"
         )
     return buffer.view(slots, shape.width)

@@ -36,6 +36,10 @@ class Page:
         lines = (element("tr", *(element("td", escape(cell)) for cell in row)) for row in rows)
         self._parts.append(element("div", element("table", head, element("tbody", *lines)), class_="scroll"))
 
+    def part(self, markup: str) -> None:
+        """Whatever has no method of its own."""
+        self._parts.append(markup)
+
     def html(self, version: str) -> str:
         style = files("isoradix.report").joinpath("style.css").read_text(encoding="utf-8")
         head = (

@@ -173,6 +173,12 @@ impl PrefixCache {
         self.journal.records()
     }
 
+    /// Takes the decisions since the last call, oldest first, however many there are; none in the first call, from which on
+    /// they are kept for the next one, beside those of [`PrefixCache::journal`].
+    pub fn take_records(&mut self) -> Vec<Record> {
+        self.journal.take()
+    }
+
     /// Takes the KV events since the last call, oldest first; none unless the cache was made with them.
     ///
     /// More than [`EVENT_ENTRIES_MAX`](crate::EVENT_ENTRIES_MAX) are not kept: then `Cleared` is given, and all that is

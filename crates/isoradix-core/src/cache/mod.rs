@@ -416,7 +416,7 @@ impl PrefixCache {
         self.tree.nodes[node].created = self.clock.tick();
         self.order.changed(&self.tree, self.tree.nodes[node].parent);
         if let Some(events) = &mut self.events {
-            events.stored(&self.tree, node);
+            events.attached(&self.tree, node);
         }
         node
     }
@@ -540,7 +540,7 @@ impl PrefixCache {
     #[inline]
     fn detach(&mut self, id: NodeId, out: &mut Vec<i64>) -> NodeId {
         if let Some(events) = &mut self.events {
-            events.removed(id);
+            events.detached(&self.tree, id);
         }
         self.tree.detach(id, out)
     }

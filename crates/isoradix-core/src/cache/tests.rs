@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::events::KvEvent;
+use crate::events::{KvEvent, Tier};
 use crate::testing::SplitMix64;
 
 const PAGE: u32 = 2;
@@ -19,32 +19,37 @@ fn insert(cache: &mut PrefixCache, key: &[u32], namespace: &Namespace, priority:
 
 // ---- KV events
 
-/// Published blocks with their parents, as a listener knows them.
+/// Published blocks of each tier with their parents, as a listener knows them.
 #[derive(Debug, Default, PartialEq)]
 struct Listener {
-    blocks: BTreeMap<i64, Option<i64>>,
+    blocks: BTreeMap<(Tier, i64), Option<i64>>,
 }
 
 impl Listener {
     fn hear(&mut self, events: Vec<KvEvent>) {
         for event in events {
             match event {
-                KvEvent::Stored { block_hashes, mut parent, token_ids, block_size, .. } => {
+                KvEvent::Stored { tier, block_hashes, mut parent, token_ids, block_size, .. } => {
                     assert_eq!(token_ids.len(), block_hashes.len() * block_size as usize);
-                    assert!(parent.is_none_or(|parent| self.blocks.contains_key(&parent)), "parents first");
+                    assert!(parent.is_none_or(|parent| self.blocks.contains_key(&(tier, parent))), "parents first");
                     for hash in block_hashes {
-                        assert_eq!(self.blocks.insert(hash, parent), None, "stored twice");
+                        assert_eq!(self.blocks.insert((tier, hash), parent), None, "stored twice");
                         parent = Some(hash);
                     }
                 }
-                KvEvent::Removed { block_hashes } => {
+                KvEvent::Removed { tier, block_hashes } => {
                     for hash in block_hashes {
-                        self.blocks.remove(&hash).expect("what is removed was stored");
+                        self.blocks.remove(&(tier, hash)).expect("what is removed was stored");
                     }
                 }
                 KvEvent::Cleared => self.blocks.clear(),
             }
         }
+    }
+
+    /// Blocks of a tier.
+    fn count(&self, tier: Tier) -> u64 {
+        self.blocks.keys().filter(|(of, _)| *of == tier).count() as u64
     }
 }
 
@@ -52,13 +57,14 @@ impl Listener {
 fn stir(cache: &mut PrefixCache, random: &mut SplitMix64) {
     let namespace = if random.below(3) == 0 { Namespace::new(Some("lora"), None) } else { Namespace::default() };
     let key: Vec<u32> = (0..random.below(6)).flat_map(|_| [random.below(3); PAGE as usize]).collect();
-    match random.below(40) {
+    match random.below(60) {
         0 => {
             cache.reset();
         }
         1 => {
-            cache.remove_namespace(&namespace, &mut vec![]).expect("nothing is held");
+            cache.remove_namespace_from_tiers(&namespace, &mut vec![], &mut vec![]).expect("nothing is held");
         }
+        40..60 => stir_tiers(cache, &key, &namespace, random),
         2..6 => {
             cache.evict(u64::from(random.below(9)), &mut vec![]).expect("a built-in policy");
         }
@@ -71,12 +77,76 @@ fn stir(cache: &mut PrefixCache, random: &mut SplitMix64) {
     }
 }
 
+/// One random call that moves something between the tiers.
+fn stir_tiers(cache: &mut PrefixCache, key: &[u32], namespace: &Namespace, random: &mut SplitMix64) {
+    let found = cache.match_prefix(Ints::U32(key), namespace, None).expect("valid input").node;
+    match random.below(6) {
+        0 => {
+            cache.evict_from_host(random.below(4), &mut vec![]);
+        }
+        1 => {
+            cache.give_up_copies(random.below(4), u64::MAX, &mut vec![]);
+        }
+        2 => {
+            let units = cache.host_only_units(found).expect("a living node");
+            let slots: Vec<i64> = (0..i64::try_from(units).expect("few")).collect();
+            let lock = cache.load_back(found, Ints::I64(&slots)).expect("valid input");
+            cache.unlock(lock).expect("it is out");
+        }
+        3 => {
+            let pages: Vec<u32> = (0..cache.pages_of(cache.units_in(key))).collect();
+            cache.insert_on_host(key, namespace, NodeHandle::ROOT, &pages);
+        }
+        _ => {
+            // As one backup, after which a node may have been split: its pieces are told as the path they are.
+            let path = cache.path_without_backup(found);
+            let units = path.iter().map(|at| cache.info(*at).expect("a living node").length).sum();
+            let pages: Vec<u32> = (0..cache.pages_of(units)).collect();
+            if let Some(end) = path.last() {
+                cache.backed(*end, &pages);
+            }
+        }
+    }
+}
+
+/// The caches of the test below, one of each kind of order, with events.
+fn orders() -> [fn() -> PrefixCache; 2] {
+    let clean_first = || {
+        PrefixCache::clean_first(Config { page_size: PAGE, kv_events: true, ..Config::default() })
+            .expect("a valid shape")
+    };
+    [|| cache("lru"), clean_first]
+}
+
+#[test]
+fn a_listener_knows_what_is_in_each_tier() {
+    let mut seen = [[0; 2]; 2];
+    for (made, told) in orders().into_iter().zip(&mut seen) {
+        for seed in 0..60 {
+            let (mut random, mut cache, mut listener) = (SplitMix64(seed), made(), Listener::default());
+            for _ in 0..200 {
+                stir(&mut cache, &mut random);
+                cache.check().unwrap();
+                listener.hear(cache.take_events());
+                let TierSizes { device, host_total, .. } = cache.tier_sizes();
+                for (count, (tier, units)) in
+                    told.iter_mut().zip([(Tier::Device, device.total), (Tier::Host, host_total)])
+                {
+                    assert_eq!(listener.count(tier) * u64::from(PAGE), units, "{tier:?}");
+                    *count += units;
+                }
+            }
+        }
+    }
+    assert!(seen.as_flattened().iter().all(|units| *units > 10_000), "{seen:?}");
+}
+
 #[test]
 fn a_listener_is_right_after_an_overflow() {
     let mut overflows = 0;
-    for seed in 0..60 {
+    for (seed, made) in (0..60).zip(orders().into_iter().cycle()) {
         let mut random = SplitMix64(seed);
-        let (mut bounded, mut unbounded) = (cache("lru"), cache("lru"));
+        let (mut bounded, mut unbounded) = (made(), made());
         bounded.events = Some(EventLog::with_entries_max(40));
         let (mut short, mut full) = (Listener::default(), Listener::default());
         for _ in 0..200 {
@@ -232,4 +302,21 @@ fn receipts_namespaces_and_block_hashes_take_memory() {
         cache.memory_bytes()
     });
     assert!(with - without >= 1_000 * 32 + 3_000 * 8, "{with} {without}: blocks, and a pending event");
+}
+
+/// Reserved bytes a token after 100 runs of 5,000 tokens in pages of one, with slots that `slot` gives.
+fn bytes_per_token(slot: impl Fn(i64) -> i64) -> u64 {
+    let (mut cache, mut random) = (PrefixCache::new(Config::default()).unwrap(), SplitMix64(1));
+    for run in 0..100 {
+        let key: Vec<u32> = (0..5_000).map(|_| random.below(1 << 30)).collect();
+        let slots: Vec<i64> = (0..5_000).map(|at| slot(run * 5_000 + at)).collect();
+        cache.insert(Ints::U32(&key), Ints::I64(&slots), &Namespace::default(), 0, None).unwrap();
+    }
+    cache.memory_bytes() / 500_000
+}
+
+#[test]
+fn slots_that_count_up_take_next_to_no_memory() {
+    assert!(bytes_per_token(|at| at) < 6);
+    assert!((8..13).contains(&bytes_per_token(|at| at ^ 1)), "the spill is a slab that doubles");
 }

@@ -2,6 +2,7 @@
 
 use super::{Busy, Chosen, Copies, PrefixCache, Resume, Segment, Space, TierSizes, in_memory};
 use crate::error::Error;
+use crate::events::Tier;
 use crate::evidence::{Record, RecordKind};
 use crate::holds::{HostLockReceipt, LockReceipt};
 use crate::ints::{Ints, Part, SLOTS};
@@ -26,17 +27,31 @@ impl PrefixCache {
 
     /// Every node on the path that is on host alone takes its part of `slots`, which begin at unit `base`.
     pub(super) fn revive(&mut self, id: NodeId, slots: Ints<'_>, base: usize) {
-        let mut at = id;
-        while self.tree.nodes[at].is_host_only() {
-            let node = &self.tree.nodes[at];
+        let path: Vec<NodeId> = self.tree.path_up(id).take_while(|at| self.tree.nodes[*at].is_host_only()).collect();
+        for at in &path {
+            let node = &self.tree.nodes[*at];
             let (begin, end) = ((node.depth - node.pages) as usize, node.depth as usize);
             let own = slots.slice(begin * self.tree.page - base, end * self.tree.page - base);
-            let parent = node.parent;
-            self.tree.revive(at, own);
-            at = parent;
+            self.tree.revive(*at, own);
         }
         // It has a child on the device now, and is no leaf there any more.
-        self.order.changed(&self.tree, at);
+        let above = path.last().map_or(id, |top| self.tree.nodes[*top].parent);
+        self.order.changed(&self.tree, above);
+        self.tell_stored(&path, Tier::Device);
+    }
+
+    /// The nodes of a path, deepest first, have come to a tier.
+    fn tell_stored(&mut self, path: &[NodeId], tier: Tier) {
+        if let Some(events) = &mut self.events {
+            path.iter().rev().for_each(|at| events.stored(&self.tree, *at, tier));
+        }
+    }
+
+    /// A node has left a tier.
+    fn tell_removed(&mut self, id: NodeId, tier: Tier) {
+        if let Some(events) = &mut self.events {
+            events.removed(id, tier);
+        }
     }
 
     /// Takes a victim off the device that stays on host; gives its parent.
@@ -44,6 +59,7 @@ impl PrefixCache {
         let node = &self.tree.nodes[id];
         self.record(Record::new(RecordKind::Demote, node.sequence, units, 0, node.content));
         self.tree.demote(id, out);
+        self.tell_removed(id, Tier::Device);
         self.order.changed(&self.tree, id);
         self.tree.nodes[id].parent
     }
@@ -102,7 +118,9 @@ impl PrefixCache {
         units.check_from(0)?;
         let mut whole = Vec::new();
         Error::make_room(&mut whole, units.end + 1, "the tokens of a prefetch")?;
-        key.slice(0, if units.end == 0 { 0 } else { units.offset() + units.end }).write_into(&mut whole, 0);
+        let length = if units.end == 0 { 0 } else { units.offset() + units.end };
+        whole.resize(length, 0);
+        key.slice(0, length).write_to(&mut whole);
         Ok(whole)
     }
 
@@ -161,7 +179,7 @@ impl PrefixCache {
             let Some(id) = self.order.pop_host() else { break };
             let node = &self.tree.nodes[id];
             let (sequence, content, gone) = (node.sequence, node.content, node.pages);
-            out.extend_from_slice(self.tree.host_pages(id));
+            self.tree.append_host_pages(id, out);
             freed += gone;
             let units = self.to_units(gone);
             self.record(Record::new(RecordKind::EvictHost, sequence, units, 0, content));
@@ -175,16 +193,18 @@ impl PrefixCache {
     pub(crate) fn backed(&mut self, end: NodeHandle, pages: &[u32]) {
         let segment = Segment { end, pages: count(pages.len()) };
         let (mut end, mut above) = (pages.len(), ROOT);
-        for at in self.nodes_of(segment) {
-            let begin = end - self.tree.nodes[at].pages as usize;
-            self.tree.set_host_pages(at, &pages[begin..end]);
-            (end, above) = (begin, self.tree.nodes[at].parent);
-            self.record_on_host(at);
-            self.order.changed(&self.tree, at);
+        let nodes = self.nodes_of(segment);
+        for at in &nodes {
+            let begin = end - self.tree.nodes[*at].pages as usize;
+            self.tree.set_host_pages(*at, &pages[begin..end]);
+            (end, above) = (begin, self.tree.nodes[*at].parent);
+            self.record_on_host(*at);
+            self.order.changed(&self.tree, *at);
         }
         if self.order.ranks_copies() {
             self.order.changed(&self.tree, above);
         }
+        self.tell_stored(&nodes, Tier::Host);
     }
 
     /// Gives up host copies of nodes that are on the device too, until `pages` pages are free or nothing is left that may go;
@@ -198,10 +218,11 @@ impl PrefixCache {
             };
             let node = &self.tree.nodes[id];
             let (sequence, content, gone, parent) = (node.sequence, node.content, node.pages, node.parent);
-            out.extend_from_slice(self.tree.host_pages(id));
+            self.tree.append_host_pages(id, out);
             freed += gone;
             self.record(Record::new(RecordKind::GiveUp, sequence, self.to_units(gone), 0, content));
             self.tree.give_up_host_pages(id);
+            self.tell_removed(id, Tier::Host);
             self.order.changed(&self.tree, id);
             self.order.changed(&self.tree, parent);
         }
@@ -213,6 +234,21 @@ impl PrefixCache {
         let id = self.order.next_copy(Copies::Safe)?;
         *left = left.checked_sub(self.to_units(self.tree.safe_pages_up(id)))?;
         Some(id)
+    }
+
+    /// Units that nothing holds yet, of a node and of those above it which are not among `locked`: these are, from now on. None,
+    /// and no change, if there are more than `most` of them.
+    pub(crate) fn units_to_hold(&self, node: NodeHandle, locked: &mut BTreeSet<NodeId>, most: u64) -> Option<u64> {
+        let id = self.tree.nodes.resolve(node).unwrap_or(ROOT);
+        // What is above something held is held too.
+        let free = |at: &NodeId| !self.tree.nodes[*at].is_held() && !locked.contains(at);
+        let along: Vec<NodeId> = self.tree.path_up(id).take_while(free).collect();
+        let units = self.to_units(along.iter().map(|at| u64::from(self.tree.nodes[*at].pages)).sum::<u64>());
+        if units > most {
+            return None;
+        }
+        locked.extend(along);
+        Some(units)
     }
 
     /// Units that an eviction could take from the device without loss, if this cache takes clean leaves first.
@@ -380,7 +416,9 @@ impl PrefixCache {
             return Err(Error::Held { what: format!("namespace {namespace}"), held_tokens: self.to_units(held_pages) });
         }
         let before = pages.len();
-        pages.extend(nodes.iter().flat_map(|id| self.tree.host_pages(*id)));
+        for id in &nodes {
+            self.tree.append_host_pages(*id, pages);
+        }
         self.remove_namespace(namespace, out).inspect_err(|_| pages.truncate(before))
     }
 
@@ -401,18 +439,20 @@ impl PrefixCache {
 
     /// Appends the host pages of a segment.
     pub(crate) fn segment_host_pages(&self, segment: Segment, out: &mut Vec<u32>) {
-        self.nodes_of(segment).into_iter().rev().for_each(|at| out.extend_from_slice(self.tree.host_pages(at)));
+        self.nodes_of(segment).into_iter().rev().for_each(|at| self.tree.append_host_pages(at, out));
     }
 
     /// Appends the host pages of one node.
     pub(crate) fn host_pages(&self, node: NodeHandle, out: &mut Vec<u32>) -> Result<(), Error> {
-        out.extend_from_slice(self.tree.host_pages(self.tree.nodes.resolve(node)?));
+        self.tree.append_host_pages(self.tree.nodes.resolve(node)?, out);
         Ok(())
     }
 
     /// The host pages of all nodes.
     pub(crate) fn all_host_pages(&self) -> Vec<u32> {
-        self.tree.walk(ROOT).flat_map(|id| self.tree.host_pages(id).iter().copied()).collect()
+        let mut pages = Vec::new();
+        self.tree.walk(ROOT).for_each(|id| self.tree.append_host_pages(id, &mut pages));
+        pages
     }
 
     /// Sizes by tier.
@@ -449,7 +489,7 @@ impl PrefixCache {
                 self.tree.append_slots(id, slots);
             }
             let pages = if host.contains(&id) { &mut kept.pages } else { &mut free.pages };
-            pages.extend_from_slice(self.tree.host_pages(id));
+            self.tree.append_host_pages(id, pages);
         }
         self.reset();
         (free, kept)

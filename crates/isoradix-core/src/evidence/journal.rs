@@ -11,6 +11,8 @@ pub(crate) struct Journal {
     capacity: usize,
     /// Where the next record goes once the ring is full.
     oldest: usize,
+    /// Records that nobody has taken yet, once somebody wants all of them.
+    stream: Option<Vec<Record>>,
     #[cfg(feature = "planted-defects")]
     pub(crate) planted: crate::defects::Planted,
 }
@@ -22,6 +24,7 @@ impl Journal {
             ring: Vec::new(),
             capacity: capacity as usize,
             oldest: 0,
+            stream: None,
             #[cfg(feature = "planted-defects")]
             planted: crate::defects::Planted::default(),
         }
@@ -34,6 +37,9 @@ impl Journal {
         let record = self.planted_order(record);
         let record = record.chained(now, self.digest);
         self.digest = record.digest;
+        if let Some(stream) = &mut self.stream {
+            stream.push(record);
+        }
         if self.ring.len() < self.capacity {
             self.ring.push(record);
         } else if let Some(oldest) = self.ring.get_mut(self.oldest) {
@@ -60,8 +66,14 @@ impl Journal {
         [older, newer].concat()
     }
 
+    /// The records since the last call, oldest first; none in the first, from which on they are kept.
+    pub(crate) fn take(&mut self) -> Vec<Record> {
+        self.stream.replace(Vec::new()).unwrap_or_default()
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.ring.capacity() * size_of::<Record>()
+        let stream = self.stream.as_ref().map_or(0, Vec::capacity);
+        (self.ring.capacity() + stream) * size_of::<Record>()
     }
 }
 
@@ -83,6 +95,19 @@ mod tests {
         let nodes: Vec<u64> = journal.records().iter().map(|record| record.node).collect();
         assert_eq!(nodes, [5, 6, 7]);
         assert_eq!(journal.records()[2].digest, journal.digest());
+    }
+
+    #[test]
+    fn what_is_taken_is_whole_whatever_the_ring_holds() {
+        let mut journal = Journal::new(2);
+        journal.append(touch(1), Stamp { step: 0, seq: 1 });
+        assert_eq!(journal.take(), [], "kept from the first call on");
+        for seq in 2..=6 {
+            journal.append(touch(seq), Stamp { step: 0, seq });
+        }
+        let nodes: Vec<u64> = journal.take().iter().map(|record| record.node).collect();
+        assert_eq!(nodes, [2, 3, 4, 5, 6]);
+        assert_eq!(journal.take(), []);
     }
 
     #[test]
@@ -115,5 +140,14 @@ mod tests {
         assert_eq!(bytes[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[16..24], [2, 0x10, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[56..], record.digest.to_le_bytes());
+        assert_eq!(Record::from_bytes(&bytes), Some(record));
+    }
+
+    #[test]
+    fn a_kind_that_is_not_known_is_no_record() {
+        let mut bytes = Record::new(RecordKind::GiveUp, 3, 4, 5, 6).to_bytes();
+        assert!(Record::from_bytes(&bytes).is_some(), "the last kind that there is");
+        bytes[16] += 1;
+        assert_eq!(Record::from_bytes(&bytes), None);
     }
 }

@@ -88,6 +88,41 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
+    /// All kinds, each at the place of its number.
+    const ALL: [Self; 31] = [
+        Self::Start,
+        Self::Match,
+        Self::Insert,
+        Self::Lock,
+        Self::Unlock,
+        Self::Pin,
+        Self::Unpin,
+        Self::Evict,
+        Self::Evicted,
+        Self::Touch,
+        Self::RemoveNamespace,
+        Self::Reset,
+        Self::Step,
+        Self::Demote,
+        Self::EvictHost,
+        Self::HostLock,
+        Self::HostUnlock,
+        Self::Issue,
+        Self::Decline,
+        Self::Commit,
+        Self::Deliver,
+        Self::Settle,
+        Self::Cancel,
+        Self::Return,
+        Self::Over,
+        Self::Backed,
+        Self::LoadBack,
+        Self::Prefetch,
+        Self::Ledger,
+        Self::Stored,
+        Self::GiveUp,
+    ];
+
     /// The kind's name in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -185,5 +220,17 @@ impl Record {
             to.copy_from_slice(&word.to_le_bytes());
         }
         bytes
+    }
+
+    /// What [`Record::to_bytes`] wrote; nothing if it is of a kind that is not known here.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 64]) -> Option<Self> {
+        let mut words = [0; 8];
+        for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(from.try_into().ok()?);
+        }
+        let [step, seq, kind, node, a, b, content, digest] = words;
+        let known = RecordKind::ALL.get(usize::from(bytes[16]))?;
+        Some(Self { step, seq, kind: *known, resumed: kind >> 8, node, a, b, content, digest })
     }
 }

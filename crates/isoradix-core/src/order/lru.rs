@@ -91,7 +91,9 @@ impl LruOrder {
     fn host_key(&self, tree: &Tree, id: NodeId) -> (u64, u64) {
         let access = tree.nodes[id].access;
         if self.planted.is(Defect::TieByAddress) {
-            return (access.step, tree.host_pages(id).first().copied().unwrap_or_default().into());
+            let mut pages = Vec::new();
+            tree.append_host_pages(id, &mut pages);
+            return (access.step, pages.first().copied().unwrap_or_default().into());
         }
         if self.planted.is(Defect::WallClockOrder) {
             return (self.planted.wall_clock, 0);

@@ -244,6 +244,12 @@ impl Board {
         self.fill_slots(heading.base, &mut out[layout::BALLOT_HEADER_WORDS..]);
     }
 
+    /// Whether a vector after which nothing was under way would now be another, apart from its counts of votes and steps.
+    pub(super) fn has_news(&self, last: &[i64]) -> bool {
+        let now = [layout::counter(self.issued), self.backable, self.running.into(), self.stopping.into()];
+        now != [layout::RETIRED, layout::BACKABLE, layout::RUNNING, layout::STOPPING].map(|at| last[at])
+    }
+
     /// This rank's ballot of that vote.
     pub(super) fn ballot(&self, vote: u64) -> Kept<'_> {
         self.ballots.get(vote)

@@ -153,6 +153,12 @@ impl Frame {
         self.vote.as_ref().map(Reduced::vote)
     }
 
+    /// The last step that every rank had applied, as the vote that it carries says. For a report, not for a decision.
+    #[must_use]
+    pub fn applied_step(&self) -> Option<u64> {
+        self.vote.as_ref().and_then(Reduced::applied_step)
+    }
+
     /// The control decisions, in the order in which they are applied.
     #[must_use]
     pub fn controls(&self) -> &[Control] {

@@ -82,16 +82,30 @@ impl VoteMachine {
         self.in_flight
     }
 
+    /// Whether some rank is paused, as the vote completed last says.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.seen().is_some_and(|seen| !seen.running())
+    }
+
     /// When the next vote is due.
     #[must_use]
     pub fn pace(&self) -> Pace {
         match &self.seen {
             None => Pace::After { ms: self.pacing.busy_ms },
             Some(seen) if seen.stopping() => Pace::Leave,
-            Some(seen) if !seen.running() => Pace::After { ms: self.pacing.paused_ms },
+            Some(_) if self.is_paused() => Pace::After { ms: self.pacing.paused_ms },
             Some(seen) if seen.issued() > seen.retired() => Pace::After { ms: self.pacing.busy_ms },
             Some(_) => Pace::After { ms: self.pacing.idle_ms },
         }
+    }
+
+    /// Whether the next vote would say anything of which the last one did not say the end: operations are under way, or
+    /// this rank pauses, stops, or could back another number of pages. For a rank that is alone in its domain: where there
+    /// are others they may have news, and all vote equally often.
+    #[must_use]
+    pub fn has_news(&self, board: &Board) -> bool {
+        self.seen().is_none_or(|seen| board.has_news(seen.words()))
     }
 
     /// Writes this rank's next ballot to `out`, and keeps it on the board.

@@ -17,6 +17,22 @@ pub enum Writing {
     },
 }
 
+/// What a step's close is told of the device's pool, by its logical count: equal on all ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeviceRoom {
+    /// Free slots.
+    pub free: u64,
+    /// Tokens for which room was promised that they have not taken yet: backups lock no more than leaves so many free or evictable.
+    pub promised: u64,
+}
+
+impl From<u64> for DeviceRoom {
+    /// So many free slots, and nothing promised.
+    fn from(free: u64) -> Self {
+        Self { free, promised: 0 }
+    }
+}
+
 /// How long a prefetch may take before its leader ends it; see
 /// [`prefetch_patience_ms`](crate::protocol::prefetch_patience_ms).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Closing a step: the wishes of one kind become one operation, equal on all ranks; each prefetch is one by itself.
 
 use super::TieredCache;
-use super::config::Writing;
+use super::config::{DeviceRoom, Writing};
 use super::effects::{Effect, StoredRun, Transfer};
 use super::error::StepError;
 use super::jobs::{Fetch, Held, Job, Work};
@@ -22,8 +22,8 @@ impl TieredCache {
     ///
     /// Stores go before backups, which bring them about: so neither starves the other of its place in the window.
     ///
-    /// `device_free` are the free slots of the device's pool, by its logical count.
-    pub(crate) fn close(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
+    pub(crate) fn close(&mut self, board: &mut Board, device: DeviceRoom) -> Result<(), StepError> {
+        let device_free = device.free;
         let excess = self.host.ledger().excess();
         if excess > 0 {
             let given_up = self.give_up_copies(excess, device_free);
@@ -35,7 +35,7 @@ impl TieredCache {
         }
         self.issue_stores(board)?;
         self.wish_for_cleaning(device_free);
-        self.issue_backups(board, device_free)?;
+        self.issue_backups(board, device)?;
         let (occupied, capacity) = (self.host.ledger().occupied(), self.host.ledger().capacity());
         let counts = hash::mix(self.operations.issued(), self.operations.retired());
         self.cache.note(RecordKind::Ledger, 0, occupied.into(), capacity.into(), counts);
@@ -196,7 +196,7 @@ impl TieredCache {
         self.operations.operation(k).map_or(0, crate::operation::Operation::tokens)
     }
 
-    fn issue_backups(&mut self, board: &mut Board, device_free: u64) -> Result<(), StepError> {
+    fn issue_backups(&mut self, board: &mut Board, device: DeviceRoom) -> Result<(), StepError> {
         if self.wishes.backups.is_empty() || !self.has_room() {
             return Ok(());
         }
@@ -204,7 +204,9 @@ impl TieredCache {
         if self.planted_merge() {
             return Ok(());
         }
-        let wished = self.choose_backups();
+        let device_free = device.free;
+        let chosen = self.choose_backups();
+        let wished = self.keeping_promises(chosen, device);
         // What cannot fit is left out first, so that nothing is evicted for it.
         let fitting = self.fitting(&wished, self.obtainable_pages(device_free));
         let above = self.keep_above(&fitting)?;
@@ -240,6 +242,26 @@ impl TieredCache {
         }
         self.jobs.insert(k, Job::new(Work::Backup(subjects)));
         Ok(())
+    }
+
+    /// Of these nodes, parents first, those after whose locks what was promised can still be allotted. The others wait, and all
+    /// that is below them.
+    fn keeping_promises(&mut self, mut chosen: Vec<Segment>, device: DeviceRoom) -> Vec<Segment> {
+        let evictable = self.sizes().device.evictable;
+        let mut spare = device.free.saturating_add(evictable).saturating_sub(device.promised);
+        if spare >= evictable {
+            return chosen;
+        }
+        let mut locked = BTreeSet::new();
+        chosen.retain(|segment| {
+            let units = self.cache.units_to_hold(segment.end, &mut locked, spare);
+            spare -= units.unwrap_or(0);
+            if units.is_none() {
+                self.wishes.backups.add([segment.end]);
+            }
+            units.is_some()
+        });
+        chosen
     }
 
     /// Where host copies are given up, those stay that the segments are to hang below.

@@ -35,7 +35,7 @@ mod totals;
 mod wishes;
 
 pub use answers::{PrefetchState, PrefetchTicket, TieredMatch};
-pub use config::{PrefetchPatience, Tiers, Writing};
+pub use config::{DeviceRoom, PrefetchPatience, Tiers, Writing};
 pub use effects::{Effect, StoredRun, Transfer};
 pub use error::StepError;
 pub use totals::{OperationTotals, TierTotals};
@@ -44,6 +44,7 @@ use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume};
 use crate::defects::Planted;
 use crate::error::Error;
 use crate::events::KvEvent;
+use crate::evidence::Record;
 use crate::holds::{LockReceipt, PinReceipt};
 use crate::host::{Backing, HostPool};
 use crate::ints::Ints;
@@ -220,6 +221,11 @@ impl TieredCache {
     /// As there.
     pub fn unpin(&mut self, receipt: PinReceipt) -> Result<(), Error> {
         self.cache.unpin(receipt)
+    }
+
+    /// See [`PrefixCache::take_records`].
+    pub fn take_records(&mut self) -> Vec<Record> {
+        self.cache.take_records()
     }
 
     /// See [`PrefixCache::take_events`].

@@ -63,7 +63,7 @@ impl Found {
         let namespace = self.namespaces.entry(node.namespace).or_default();
         namespace.pages += pages;
         namespace.held_pages += held_pages;
-        self.runs.push(OwnedRun { start: node.run, pages: node.pages, node: node.sequence });
+        self.runs.push(OwnedRun { start: node.run, pages: node.pages, residency: node.residency, node: node.sequence });
     }
 }
 

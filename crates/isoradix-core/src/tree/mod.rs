@@ -217,6 +217,10 @@ impl Tree {
         let (parent, namespace, pages, residency) = (node.parent, node.namespace, node.pages, node.residency);
         if residency.on_device() {
             self.runs.append_slots(node.run, pages, out);
+            self.runs.release_slots(node.run, pages);
+        }
+        if residency.on_host() {
+            self.runs.release_host_pages(node.run, pages);
         }
         self.runs.release(node.run, pages);
         self.visible -= 1;

@@ -28,7 +28,7 @@ impl Tree {
         let node = &self.nodes[id];
         debug_assert!(node.residency.on_host() && node.device_children == 0 && !node.is_held());
         self.runs.append_slots(node.run, node.pages, out);
-        self.runs.clear_slots(node.run, node.pages);
+        self.runs.release_slots(node.run, node.pages);
         self.set_residency(id, node.residency.without(Residency::DEVICE));
     }
 
@@ -36,22 +36,23 @@ impl Tree {
     pub(crate) fn revive(&mut self, id: NodeId, slots: Ints<'_>) {
         let node = &self.nodes[id];
         debug_assert!(node.is_host_only() && slots.len() == node.pages as usize * self.page);
-        self.runs.write_slots(node.run as usize, slots);
+        self.runs.write_slots(node.run, slots);
         self.set_residency(id, node.residency.with(Residency::DEVICE));
     }
 
     /// A node is on host, in these pages.
     pub(crate) fn set_host_pages(&mut self, id: NodeId, pages: &[u32]) {
         let node = &self.nodes[id];
-        debug_assert_eq!(pages.len(), node.pages as usize);
+        debug_assert!(!node.residency.on_host() && pages.len() == node.pages as usize);
         self.runs.write_host_pages(node.run, pages);
         self.set_residency(id, node.residency.with(Residency::HOST));
     }
 
     /// Takes a node that is on the device too off host.
     pub(crate) fn give_up_host_pages(&mut self, id: NodeId) {
-        let residency = self.nodes[id].residency;
+        let Node { run, pages, residency, .. } = self.nodes[id];
         debug_assert!(residency.on_device() && residency.on_host());
+        self.runs.release_host_pages(run, pages);
         self.set_residency(id, residency.without(Residency::HOST));
     }
 
@@ -61,11 +62,12 @@ impl Tree {
         self.path_up(id).find(|at| self.nodes[*at].residency.on_host()).unwrap_or(ROOT)
     }
 
-    /// The host pages of a node that is on host.
-    #[inline]
-    pub(crate) fn host_pages(&self, id: NodeId) -> &[u32] {
+    /// Appends the host pages of a node; none if it is not on host.
+    pub(crate) fn append_host_pages(&self, id: NodeId, out: &mut Vec<u32>) {
         let node = &self.nodes[id];
-        if node.residency.on_host() { self.runs.host_pages(node.run, node.pages) } else { &[] }
+        if node.residency.on_host() {
+            self.runs.append_host_pages(node.run, node.pages, out);
+        }
     }
 
     /// The deepest node on the device, from `id` up; the root if there is none.

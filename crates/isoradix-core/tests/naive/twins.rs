@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use isoradix_core::{
     Config, ErrorKind, Ints, KvEvent, LockReceipt, Namespace, NodeHandle, PinReceipt, PrefixCache, Resume, SlotPool,
+    Tier,
 };
 
 use super::operation::{Key, Operation, namespace};
@@ -314,17 +315,18 @@ impl Twins {
     fn listen(&mut self) {
         for event in self.cache.take_events() {
             match event {
-                KvEvent::Stored { block_hashes, parent, .. } => {
+                KvEvent::Stored { tier: Tier::Device, block_hashes, parent, .. } => {
                     assert!(parent.is_none_or(|parent| self.listed.contains(&parent)));
                     self.listed.extend(block_hashes);
                 }
-                KvEvent::Removed { block_hashes } => {
+                KvEvent::Removed { tier: Tier::Device, block_hashes } => {
                     for hash in block_hashes {
                         let at = self.listed.iter().position(|listed| *listed == hash);
                         self.listed.swap_remove(at.expect("what is removed was stored"));
                     }
                 }
-                _ => self.listed.clear(),
+                KvEvent::Cleared => self.listed.clear(),
+                other => panic!("there is one tier: {other:?}"),
             }
         }
         assert_eq!(self.listed.len(), self.cache.sizes().total as usize / self.naive.page);

@@ -6,8 +6,8 @@ use isoradix_core::protocol::{
     Board, Control, Frame, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree, reduce_min,
 };
 use isoradix_core::{
-    Config, Effect, Eviction, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache, TieredMatch,
-    Tiers, Transfer,
+    Config, DeviceRoom, Effect, Eviction, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache,
+    TieredMatch, Tiers, Transfer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,6 +142,8 @@ pub(crate) struct Cluster {
     pub(crate) stations: Vec<Station>,
     newest: Option<Reduced>,
     pub(crate) now_ms: u64,
+    /// Tokens that are promised on the device at each close.
+    pub(crate) promised: u64,
 }
 
 impl Cluster {
@@ -177,7 +179,7 @@ impl Cluster {
                 ended: BTreeSet::new(),
             }
         };
-        Self { stations: (0..).zip(&setup.host).map(station).collect(), newest: None, now_ms: 0 }
+        Self { stations: (0..).zip(&setup.host).map(station).collect(), newest: None, now_ms: 0, promised: 0 }
     }
 
     /// Every rank does the same, and answers the same.
@@ -205,8 +207,8 @@ impl Cluster {
     /// All ranks close their step, and are compared.
     pub(crate) fn close(&mut self) {
         for station in &mut self.stations {
-            let free = station.device.available();
-            station.rank.close_step(&mut station.board, free).unwrap();
+            let room = DeviceRoom { free: station.device.available(), promised: self.promised };
+            station.rank.close_step(&mut station.board, room).unwrap();
             station.take_effects();
             station.rank.cache().check().unwrap();
         }

@@ -22,6 +22,9 @@ pub(crate) struct FrameInfo {
     /// Ordinal of the vote that it carries; None if it carries no new one.
     #[pyo3(get)]
     vote: Option<u64>,
+    /// The last step that every rank had applied, as that vote says; None without one, and before the first. For a report.
+    #[pyo3(get)]
+    applied_step: Option<u64>,
     controls: Vec<Control>,
 }
 
@@ -40,7 +43,7 @@ impl FrameInfo {
     }
 
     fn __repr__(&self) -> String {
-        let Self { step, vote, controls } = self;
+        let Self { step, vote, controls, .. } = self;
         let vote = vote.map_or_else(|| "None".to_owned(), |vote| vote.to_string());
         format!("<FrameInfo step={step}, vote={vote}, {} controls>", controls.len())
     }
@@ -49,7 +52,7 @@ impl FrameInfo {
 impl FrameInfo {
     pub(super) fn new(frame: &Frame) -> Self {
         let controls = frame.controls().iter().copied().map(Control::new).collect();
-        Self { step: frame.step(), vote: frame.vote(), controls }
+        Self { step: frame.step(), vote: frame.vote(), applied_step: frame.applied_step(), controls }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::{Member, RunAhead};
-use isoradix_core::{Ordinal, PerRank, Rank as Core, SLOT_LIMIT, StepError};
+use isoradix_core::{DeviceRoom, Ordinal, PerRank, Rank as Core, SLOT_LIMIT, StepError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use pyo3::{PyTraverseError, PyVisit};
@@ -26,6 +26,7 @@ type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 const DOMAIN: Scalar = scalars::up_to("domain", u32::MAX as u64, "ranks of one domain hold isomorphic state");
 const DEVICE_FREE: Scalar =
     scalars::up_to("device_free", SLOT_LIMIT, "pass the free slots of the device's pool: pool.available");
+const PROMISED: Scalar = scalars::up_to("promised", SLOT_LIMIT, "pass what admitted requests have still to be given");
 const FIRST_STEP: Scalar = scalars::within(
     "first_step",
     1,
@@ -184,6 +185,23 @@ impl Rank {
         Self::seated((cache, board), Seat { domain, epoch, first_step }, false, Core::follower)
     }
 
+    /// A rank alone, which does again what another one, leader or follower, has done: it is to `follow` the frames of that run, and
+    /// believes what they say of votes. Args and errors as for `leader`.
+    #[staticmethod]
+    #[pyo3(
+        signature = (cache, board, *, epoch, domain = None, first_step = None),
+        text_signature = "(cache, board, *, epoch, domain=0, first_step=1)"
+    )]
+    fn of_the_past(
+        cache: Given<'_, '_>,
+        board: Given<'_, '_>,
+        epoch: Given<'_, '_>,
+        domain: Option<Given<'_, '_>>,
+        first_step: Option<Given<'_, '_>>,
+    ) -> PyResult<Self> {
+        Self::seated((cache, board), Seat { domain, epoch, first_step }, false, Core::of_the_past)
+    }
+
     /// The leader enters its next step: stamps a frame, applies it, and gives its bytes to be sent to every receiver.
     ///
     /// Prefetches past their deadline are timed out beside what `controls` decide.
@@ -244,14 +262,19 @@ impl Rank {
     ///
     /// Args:
     ///     device_free: free slots of the device's pool.
+    ///     promised: tokens for which the scheduler has promised room that they have not taken yet. Backups lock no more than leaves
+    ///         so many free or evictable; the others wait.
     ///
     /// Raises:
     ///     ProtocolError: no step is open.
-    ///     InvalidInputError: `device_free` is negative.
-    fn close_step(&self, py: Python<'_>, device_free: Given<'_, '_>) -> PyResult<()> {
-        let device_free = DEVICE_FREE.read(device_free)?;
+    ///     InvalidInputError: `device_free` or `promised` is negative.
+    #[pyo3(signature = (device_free, promised=None))]
+    fn close_step(&self, py: Python<'_>, device_free: Given<'_, '_>, promised: Option<Given<'_, '_>>) -> PyResult<()> {
+        let free = DEVICE_FREE.read(device_free)?;
+        let promised = promised.map_or(Ok(0), |promised| PROMISED.read(promised))?;
+        let device = DeviceRoom { free, promised };
         let work = |machine: &mut Machine, board: &mut BoardCore| {
-            ranked(machine).close_step(board, device_free)?;
+            ranked(machine).close_step(board, device)?;
             machine.coming = 0;
             Ok(())
         };

@@ -175,6 +175,22 @@ impl VoteMachine {
         )
     }
 
+    /// Whether the next vote would say anything of which the last one did not say the end: operations are under way, or this
+    /// rank pauses, stops, or could back another number of pages.
+    ///
+    /// For a rank that is alone in its domain, which may leave out a vote without news: several ranks vote equally often.
+    ///
+    /// Args:
+    ///     board: the rank's board.
+    ///
+    /// Raises:
+    ///     InvalidInputError: the board is not this machine's.
+    fn has_news(&self, py: Python<'_>, board: Given<'_, '_>) -> PyResult<bool> {
+        let board = self.board(py, board)?;
+        let other = (&board.inner, || board.reentered());
+        self.inner.enter_with(py, || false, other, |_| 0, |votes, board| votes.has_news(board))
+    }
+
     /// Ordinal of the vote that is filled next, or in flight.
     #[getter]
     fn vote(&self, py: Python<'_>) -> PyResult<u64> {
@@ -185,6 +201,12 @@ impl VoteMachine {
     #[getter]
     fn in_flight(&self, py: Python<'_>) -> PyResult<bool> {
         self.inner.enter(py, || false, |votes| votes.is_in_flight())
+    }
+
+    /// Whether some rank is paused, as the vote completed last says.
+    #[getter]
+    fn paused(&self, py: Python<'_>) -> PyResult<bool> {
+        self.inner.enter(py, || false, |votes| votes.is_paused())
     }
 
     /// Votes in which this rank had no digest to compare, since its scheduler was thousands of steps ahead. For a report.

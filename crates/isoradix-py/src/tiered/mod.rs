@@ -22,7 +22,7 @@ use crate::events;
 use crate::guard::PER_NODE;
 use crate::handles::Handle;
 use crate::ints::{self, Borrow};
-use crate::journal::Record;
+use crate::journal::{self, Record};
 use crate::look;
 use crate::namespace;
 use crate::node::NodeInfo;
@@ -675,6 +675,13 @@ impl TieredCache {
     /// The journal as bytes: 64 a record, little-endian, oldest first; see docs/journal.md.
     fn journal_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         look::journal_bytes(&self.shared, py)
+    }
+
+    /// The decisions since the last call as bytes, as `journal_bytes`, however many there are. None in the first call, from which on
+    /// they are kept for the next one.
+    fn take_records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let taken = self.shared.enter(py, |machine| machine.cache_mut().take_records())?;
+        Ok(PyBytes::new(py, &journal::to_bytes(&taken)))
     }
 
     /// The KV events since the last call, oldest first; always empty unless made with `kv_events=True`.

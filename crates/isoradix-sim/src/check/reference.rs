@@ -6,7 +6,7 @@ use crate::request;
 use crate::scenario::Scenario;
 use crate::scheduler::{Call, Verb};
 use crate::violation::{Wrong, ensure};
-use isoradix_core::{Error, Namespace, NodeHandle, TieredCache};
+use isoradix_core::{DeviceRoom, Error, Namespace, NodeHandle, TieredCache};
 use std::collections::BTreeMap;
 
 /// The model, and what its receipts are called.
@@ -117,8 +117,8 @@ impl<'a> Reference<'a> {
                 let done = self.model.reset();
                 [done.dropped, done.free_now, 0, 0]
             }
-            Verb::CloseStep { device_free } => {
-                self.model.close_step(device_free);
+            Verb::CloseStep { device_free: free, promised } => {
+                self.model.close_step(DeviceRoom { free, promised });
                 return Ok(None);
             }
             Verb::Batch { .. } => return Ok(None),

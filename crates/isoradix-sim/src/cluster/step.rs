@@ -12,7 +12,7 @@ use crate::scheduler::Verb;
 use crate::violation::{Wrong, ensure};
 use crate::world::at;
 use isoradix_core::protocol::{BatchHeader, Control, Divergence, Frame, Leader, Member, ProtocolError, RunAhead};
-use isoradix_core::{PerRank, StepError};
+use isoradix_core::{DeviceRoom, PerRank, StepError};
 use std::rc::Rc;
 
 /// What follows a step at once.
@@ -191,8 +191,17 @@ impl Cluster<'_> {
             self.trace.extend(calls.map(|call| format!("step {step}: {call}")));
         }
         let free = station.world.device.available();
-        station.core.close_step(&mut station.board, free).map_err(refused("close_step"))?;
-        station.tape.note(Verb::CloseStep { device_free: free }, [0; 4]);
+        // Every other step, what the batch has still to take was promised to it.
+        let promised = if step.is_multiple_of(2) { station.scheduler.to_come(&self.scenario.requests) } else { 0 };
+        let room = DeviceRoom { free, promised };
+        let before = station.core.cache().sizes().device.evictable;
+        station.core.close_step(&mut station.board, room).map_err(refused("close_step"))?;
+        let evictable = station.core.cache().sizes().device.evictable;
+        let keeps = free + evictable >= promised || evictable == before;
+        ensure(keeps, "promise", || {
+            format!("{promised} tokens were promised, {free} are free and {evictable} evictable")
+        })?;
+        station.tape.note(Verb::CloseStep { device_free: free, promised }, [0; 4]);
         let decided = self.history.decide(rank, step, &station.tape.calls);
         self.compared(step, decided)?;
         self.tell(rank)?;

@@ -1,17 +1,19 @@
 //! The end of a step: what it wished for is issued.
 
-use isoradix_core::Ordinal;
 use isoradix_core::operation::{Kind, Subject};
+use isoradix_core::{DeviceRoom, Ordinal};
 
 use super::answers::Issued;
 use super::model::Model;
-use super::node::Span;
+use super::node::{Node, Span};
 use super::operation::{Operation, Part};
 
 impl Model {
-    /// Ends the step: one load-back, the prefetches in the order of their calls, one store, one backup. `device_free` are the free
-    /// device tokens, which write-back looks at. Before that, host has no more than its capacity, if eviction can see to it.
-    pub(crate) fn close_step(&mut self, device_free: u64) {
+    /// Ends the step: one load-back, the prefetches in the order of their calls, one store, one backup. Of `device`, the free
+    /// tokens are what write-back looks at; backups wait whose locks would take what was promised. Before that, host has no more than its capacity, if eviction can see to it.
+    pub(crate) fn close_step(&mut self, device: impl Into<DeviceRoom>) {
+        let device = device.into();
+        let device_free = device.free;
         self.issued.clear();
         self.make_room(0, 0, device_free, &[]);
         let loads = std::mem::take(&mut self.loads);
@@ -23,7 +25,7 @@ impl Model {
         }
         self.issue_store();
         self.wish_back(device_free);
-        self.issue_backup(device_free);
+        self.issue_backup(device);
     }
 
     /// Issues the one load-back of the step so far, before its end.
@@ -85,11 +87,13 @@ impl Model {
     }
 
     /// What cannot fit is left out and forgotten; nothing is evicted for it. With a full window, all wishes are kept.
-    fn issue_backup(&mut self, device_free: u64) {
+    fn issue_backup(&mut self, device: DeviceRoom) {
         if !self.has_room() {
             return;
         }
+        let device_free = device.free;
         let wished = self.take_wishes();
+        let wished = self.within_promises(wished, device);
         let parts = self.fitting(wished, self.obtainable_pages(device_free));
         if parts.is_empty() {
             return;
@@ -98,6 +102,27 @@ impl Model {
         self.make_room(self.all_pages(&parts), self.pages_read(), device_free, &kept);
         let parts = self.fitting(parts, self.available().into());
         self.issue(Kind::Backup, parts);
+    }
+
+    /// Of these, those that may be locked together, with all above them, while what was promised stays free or evictable; the
+    /// others are wished for again.
+    fn within_promises(&mut self, parts: Vec<Part>, device: DeviceRoom) -> Vec<Part> {
+        let (mut taken, mut again): (Vec<Part>, Vec<u64>) = (vec![], vec![]);
+        let below = |part: &Part, node: &Node| node.leads_to(&part.span.namespace, &part.span.path);
+        for part in parts {
+            let unheld = |node: &Node| node.on_device && !self.is_held(node);
+            let stays =
+                |node: &Node| unheld(node) && !below(&part, node) && !taken.iter().any(|part| below(part, node));
+            let adds = |node: &Node| unheld(node) && below(&part, node) && !taken.iter().any(|part| below(part, node));
+            let left = device.free + self.tokens(stays);
+            if left >= device.promised || self.tokens(adds) == 0 {
+                taken.push(part);
+            } else {
+                again.push(part.id);
+            }
+        }
+        self.wishes.extend(again);
+        taken
     }
 
     /// What has left host meanwhile is not stored. With a full window, all of it waits.

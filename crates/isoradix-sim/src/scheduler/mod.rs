@@ -10,7 +10,7 @@ mod tape;
 pub(crate) use hands::{Hands, Hold};
 pub(crate) use tape::{Call, Tape, Verb};
 
-use crate::request::What;
+use crate::request::{Request, What};
 use crate::violation::{Wrong, ensure};
 use isoradix_core::{LockReceipt, NodeHandle, Ordinal, PinReceipt, PrefetchState, PrefetchTicket, Resume, TieredCache};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -59,6 +59,12 @@ impl Scheduler {
         open.extend(self.prefetching.keys());
         open.sort_unstable();
         open
+    }
+
+    /// Tokens that the batch has still to compute after this step.
+    pub(crate) fn to_come(&self, requests: &[Request]) -> u64 {
+        let left = |running: &Running| requests[running.request as usize].tokens.len() - running.wanted;
+        self.running.iter().map(left).sum::<usize>() as u64
     }
 
     /// The prefetches that are issued and still move.

@@ -64,6 +64,7 @@ pub(crate) enum Verb {
     Reset,
     CloseStep {
         device_free: u64,
+        promised: u64,
     },
     /// No verb of the cache: what the scheduler itself did.
     Batch {

@@ -24,6 +24,8 @@ pub(crate) const DOORS: &[(&str, &str)] = &[
     ("VoteMachine::complete", "vote-moment"),
     ("VoteMachine::fill", "vote-moment"),
     ("VoteMachine::refill", "vote-moment"),
+    // Of a rank that is alone in its domain: where there are others, all vote equally often.
+    ("VoteMachine::has_news", "vote-count"),
     // Trailing state, round by round.
     ("TrailingVote::ballot", "trailing-end"),
     ("TrailingVote::complete", "trailing-end"),
@@ -60,6 +62,7 @@ pub(crate) const LOGICAL: &[(&str, &str)] = &[
     ("Leader::apply", "applies the frame just stamped"),
     ("Rank::leader", "its place in the domain"),
     ("Rank::follower", "its place in the domain"),
+    ("Rank::of_the_past", "its place in the domain; it applies the frames of a journal"),
     ("Rank::follow", "applies a frame"),
     ("Rank::close_step", "issues what the step wished for; free slots are counted logically"),
     ("Rank::begin_loads", "issues what the step wished for"),

@@ -1,6 +1,7 @@
 """Puts one rank together: options, plane, pools, engine, driver, cache."""
 
 import logging
+from pathlib import Path
 from typing import Any, Final
 
 from sglang.srt.mem_cache.registry import default_radix_cache_factory
@@ -50,7 +51,6 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         logger.error("this rank has no host memory: %s", host.failure)
     plane = connect(ctx.server_args, chosen)
     engine = make_engine(device, host)
-    low_water = int(allocator.size * chosen.low_water) if memory.hicache_write_policy == "write_back" else 0
     driver = Driver(
         plane,
         engine,
@@ -58,11 +58,11 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         page_size=params.page_size,
         host_pages=host.num_pages,
         settings={"kv": device.shape.describe(), "layout": host.layout},
-        writing=_writing(memory.hicache_write_policy, low_water),
+        writing=_writing(memory.hicache_write_policy, int(allocator.size * chosen.low_water)),
         load_back_min=chosen.load_back_min,
         **_options(params, memory, chosen),
     )
-    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner, low_water)
+    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner)
     allocator.get_kvcache().register_layer_transfer_counter(cache.layers)
     ctx.tp_worker.register_hicache_layer_transfer_counter(cache.layers)
     agreed = driver.cache.host_ledger.capacity
@@ -83,6 +83,8 @@ def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any
         "window": chosen.window,
         "pacing": (chosen.vote_ms, chosen.idle_vote_ms, PAUSED_VOTE_MS),
         "journal_records": chosen.journal_records,
+        "journal": None if chosen.journal is None else Path(chosen.journal),
+        "journal_bytes": chosen.journal_mib << 20,
         "kv_events": params.enable_kv_cache_events,
     }
 

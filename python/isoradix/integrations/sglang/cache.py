@@ -22,7 +22,7 @@ from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
 from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
 from isoradix.driver import Driver
-from isoradix.integrations.sglang.events import for_server
+from isoradix.integrations.sglang.events import for_server, lora_name
 from isoradix.integrations.sglang.guard import Guard
 from isoradix.integrations.sglang.pools import ServerSlots
 
@@ -77,9 +77,9 @@ class IsoradixCache(BasePrefixCache):
         )
         self._reads_priority = self.tree.policy == "priority"
         self._open = False
-        self._guard = Guard(driver.plane) if driver.plane.topology.members > 1 else None
+        self._guard = Guard(driver.plane, driver.journal) if driver.plane.topology.members > 1 else None
         self._scheduler: weakref.ref[Any] | None = None
-        self._lora_names = params.kv_event_lora_names
+        self._lora_name = lora_name(params)
         self._metrics: ServerMetrics | None = None
         if params.enable_metrics:
             from isoradix.integrations.sglang import metrics  # binds itself to the server's folder
@@ -111,11 +111,11 @@ class IsoradixCache(BasePrefixCache):
     def end_step(self) -> None:
         """What the step wished for begins."""
         self._open = False
-        self.driver.end(self._free_for_cleaning())
+        self.driver.end(self._promised())
 
-    def _free_for_cleaning(self) -> int | None:
-        """Free slots as write-back counts them; None for what there are."""
-        return None
+    def _promised(self) -> int:
+        """Tokens that admitted requests have still to be given."""
+        return 0
 
     def fail(self, error: Exception) -> None:
         """The scheduler has failed, in whatever it did: says why, if it was another rank, and else tells the others."""
@@ -167,19 +167,20 @@ class IsoradixCache(BasePrefixCache):
         if length <= 0:
             return
         kv, namespace, priority = req.kv, (req.extra_key, req.cache_salt), req.priority or 0
-        row = self.req_to_token_pool.req_to_token[kv.req_pool_idx]
         known = min(kv.cache_protected_len, length)
         if kv.cache_inserted_len == 0 and self._metrics is not None:
             self._count(req, known)
         resume = self._resume(req, length)
+        table, row = self.req_to_token_pool.req_to_token, kv.req_pool_idx
         done = self.tree.insert(
             memoryview(tokens)[: length + self._bigram],
-            row[known if resume else 0 : length].cpu().numpy(),
+            table[row, known if resume else 0 : length].cpu().numpy(),
             namespace,
             priority=priority,
             resume=resume,
         )
-        self._adopt(row, known, done.prefix_len, done.node)
+        if done.prefix_len > known:
+            self._adopt(table[row], known, done.prefix_len, done.node)
         self._mark_prompt(req, length, namespace, priority)
         kv.cache_inserted_len = max(kv.cache_inserted_len, length)
         self.unlock(req.lock)
@@ -195,8 +196,6 @@ class IsoradixCache(BasePrefixCache):
 
     def _adopt(self, row: torch.Tensor, known: int, cached: int, node: NodeHandle) -> None:
         """The tree's slots take the place of those that the request computed for tokens cached meanwhile."""
-        if cached <= known:
-            return
         self.token_to_kv_pool_allocator.free_segment(row[known:cached].to(torch.int64, copy=True), start_pos=known)
         row[known:cached] = self.slots.tensor(self.tree.slots(node)[known:cached]).to(row.dtype)
 
@@ -272,7 +271,7 @@ class IsoradixCache(BasePrefixCache):
 
     def path_device_indices(self, node: NodeHandle) -> torch.Tensor:
         """Slots from the root to a node: int64, on the device."""
-        return self.slots.tensor(self.tree.slots(node))
+        return self.slots.none if node == self.tree.root else self.slots.tensor(self.tree.slots(node))
 
     def supports_prefix_sharing(self) -> bool:
         """Always: it is not made where sharing is off."""
@@ -313,7 +312,7 @@ class IsoradixCache(BasePrefixCache):
 
     def take_events(self) -> list[Any]:
         """What entered and left the cache since the last call."""
-        return for_server(self.tree.take_events(), self._lora_names)
+        return for_server(self.tree.take_events(), self._lora_name)
 
     def sanity_check(self) -> None:
         """Checks every invariant of the tree.

@@ -9,13 +9,12 @@ import logging
 import os
 import signal
 import threading
-import time
 from typing import Final
 
 from isoradix import IsoradixError
 from isoradix.consensus.plane import Plane
+from isoradix.journal.recorder import Recorder
 
-PERIOD_S: Final = 0.05
 GRACE_S: Final = 3.0
 """How long a scheduler has to come to its next step, and find there that the plane is lost."""
 VERDICT_S: Final = 1.0
@@ -29,27 +28,28 @@ class Guard:
 
     Args:
         plane: of this rank, connected.
+        journal: this rank's, if it keeps one: it ends with the plane.
     """
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, plane: Plane, journal: Recorder | None = None) -> None:
+        self._plane, self._journal = plane, journal
         self._parent = os.getppid()
-        self._stopped = threading.Event()
+        self._woken, self._stopped = threading.Event(), threading.Event()
         self._saying = threading.Lock()
         self._said = False
+        plane.when_lost(self._woken.set)
         self._thread = threading.Thread(target=self._run, name="isoradix-guard", daemon=True)
         self._thread.start()
 
     def explains(self) -> bool:
         """Whether another rank is why this one's scheduler has failed; logs it if so. Waits a second to hear it."""
-        until = time.monotonic() + VERDICT_S
-        while not self._is_lost() and time.monotonic() < until:
-            time.sleep(PERIOD_S)
-        return self._said
+        self._woken.wait(VERDICT_S)
+        return self._is_lost()
 
     def stop(self) -> None:
         """The server ends in order."""
         self._stopped.set()
+        self._woken.set()
         self._thread.join()
 
     def _is_lost(self) -> bool:
@@ -59,16 +59,16 @@ class Guard:
         except IsoradixError as error:
             with self._saying:
                 if not self._said:
+                    if self._journal is not None:
+                        self._journal.fail(error)
                     logger.error("%s", error)
                     self._said = True
         return self._said
 
     def _run(self) -> None:
-        while not self._stopped.wait(PERIOD_S):
-            if self._is_lost():
-                if not self._stopped.wait(GRACE_S):
-                    self._end_server()
-                return
+        self._woken.wait()
+        if not self._stopped.is_set() and self._is_lost() and not self._stopped.wait(GRACE_S):
+            self._end_server()
 
     def _end_server(self) -> None:
         """As the server's own watchdog does it: the parent ends all that it has started."""

@@ -3,19 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from isoradix import InvalidInputError
-from isoradix.kv import Layout
+from isoradix import InvalidInputError, PrefixCache
+from isoradix.consensus.plane import first_line
+from isoradix.integrations.sglang.pools import LAYOUTS
 from isoradix.kv.host import PAGE_SIZE_MAX
 
-POLICIES: Final = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 ALLOCATORS: Final = ("TokenToKVPoolAllocator", "PagedTokenToKVPoolAllocator")
 POOLS: Final = ("MHATokenToKVPool", "MLATokenToKVPool")
-LAYOUTS: Final[dict[str, Layout]] = {
-    "layer_first": "layer_first",
-    "page_first": "page_first",
-    "page_first_direct": "page_first",
-}
-"""The server's names of host layouts, and this package's."""
 
 
 def check(ctx: Any, memory: Any, disaggregation: str) -> None:
@@ -54,8 +48,10 @@ def _device(ctx: Any, memory: Any) -> Iterator[str]:
         yield f"pages of {params.page_size} tokens over slots in pages of {allocator.page_size}"
     if not 1 <= params.page_size <= PAGE_SIZE_MAX:
         yield f"--page-size {params.page_size}: limit {PAGE_SIZE_MAX}"
-    if params.eviction_policy not in POLICIES:
-        yield f"--radix-eviction-policy {params.eviction_policy}: there are {', '.join(POLICIES)}"
+    try:
+        PrefixCache(policy=params.eviction_policy)
+    except InvalidInputError as error:
+        yield f"--radix-eviction-policy {params.eviction_policy}: {first_line(error)}"
     for flag in ("enable_lmcache", "enable_flexkv", "enable_unified_cache_external_linker"):
         if getattr(memory, flag, False):
             yield f"--{flag.replace('_', '-')}: it brings a cache of its own"

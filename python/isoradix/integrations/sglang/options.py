@@ -2,6 +2,7 @@
 
 import logging
 import os
+import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,8 @@ FILE: Final = "ISORADIX_CONFIG"
 
 logger: Final = logging.getLogger("isoradix")
 
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+_Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=2**32 - 1)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -26,24 +28,28 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     `ISORADIX_CONFIG` names a TOML file; `ISORADIX_<FIELD>` goes before it.
     """
 
-    window: _Positive = 64
+    window: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
     """Copies between the tiers that may be under way at a time."""
     low_water: _Share = 0.3
     """Under `--hicache-write-policy write_back`: the share of the device that is kept free or clean."""
-    load_back_min: _Positive = 10
+    load_back_min: _Count = 10
     """Tokens; a shorter hit in host memory is computed again."""
-    vote_ms: _Positive = 5
+    vote_ms: _Milliseconds = 5
     """From one vote to the next while copies are under way: about a step, since only a step reads what was voted."""
-    idle_vote_ms: _Positive = 20
+    idle_vote_ms: _Milliseconds = 20
     """The same while there are none."""
-    report_ms: _Positive = 5_000
+    report_ms: _Count = 5_000
     """How long a rank waits for another before it says so in the log."""
-    fatal_ms: _Positive = 300_000
-    """How long it waits before the server ends."""
+    fatal_ms: _Count = 300_000
+    """How long it waits before the server ends; no shorter than `report_ms`."""
     wait_board: str | None = None
     """Folder where `isoradix waits` looks; by default that of the user's temporary files."""
-    journal_records: Annotated[int, msgspec.Meta(ge=0)] = 4096
-    """Decisions kept in memory."""
+    journal_records: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)] = 4096
+    """Decisions kept in memory: those that ranks tell each other when they part."""
+    journal: str | None = None
+    """Folder in which every rank writes its journal, for `isoradix diff`, `view` and `replay-journal`."""
+    journal_mib: _Count = 1024
+    """MiB of a rank's journal at most; the oldest of it is given up beyond that."""
 
 
 def load(environment: Mapping[str, str] = os.environ) -> Options:
@@ -52,7 +58,8 @@ def load(environment: Mapping[str, str] = os.environ) -> Options:
     A name that is unknown is refused in the file; in the environment, where others may set names alike, it is logged.
 
     Raises:
-        InvalidInputError: a name in the file is unknown, a value is not accepted, or the file cannot be read.
+        InvalidInputError: a name in the file is unknown, a value is not accepted, the file cannot be read, or the
+            folder of the wait board cannot be written.
     """
     given: dict[str, Any] = {}
     path = environment.get(FILE)
@@ -62,23 +69,46 @@ def load(environment: Mapping[str, str] = os.environ) -> Options:
         except (OSError, ValueError) as error:  # the latter: no TOML, or no text
             raise InvalidInputError(f"{FILE} is {path!r}: {error}\nhint: name a TOML file that can be read") from error
     variables = {PREFIX + field.name.upper(): field.name for field in msgspec.structs.fields(Options)}
-    set_here = {variable: name for variable, name in variables.items() if environment.get(variable)}
-    for variable, name in set_here.items():
-        given[name] = environment[variable]
+    names = {field: f"{field} in {path}" for field in given}
+    for variable, field in variables.items():
+        if environment.get(variable):
+            given[field], names[field] = environment[variable], variable
     if strange := sorted(name for name in environment if name.startswith(PREFIX) and name not in {*variables, FILE}):
         logger.warning("%s: no option, not read\nhint: there are %s", ", ".join(strange), ", ".join(sorted(variables)))
     try:
-        return msgspec.convert(given, Options, strict=False)
+        options = msgspec.convert(given, Options, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(_refusal(error, given, set_here, path)) from error
+        # it has the limit, and the field behind a `$.`
+        what, _, field = str(error).partition(" - at `$.")
+        field = field.rstrip("`")
+        if field not in given:
+            listed = ", ".join(Options.__struct_fields__)
+            raise InvalidInputError(f"{FILE} is {path!r}: {what}\nhint: the options are {listed}") from error
+        raise _refusal(names[field], given[field], what[:1].lower() + what[1:]) from error
+    _check_patience(options, names)
+    _check_board(options, names)
+    return options
 
 
-def _refusal(error: msgspec.ValidationError, given: Mapping[str, Any], set_here: Mapping[str, str], path: Any) -> str:
-    """Names the option as it was written, and its value; `error` has the limit, and the field behind a `$.`."""
-    what, _, field = str(error).partition(" - at `$.")
-    field = field.rstrip("`")
-    if field not in given:
-        return f"{FILE} is {path!r}: {what}\nhint: the options are {', '.join(Options.__struct_fields__)}"
-    variable = PREFIX + field.upper()
-    name = variable if variable in set_here else f"{field} in {path}"
-    return f"{name} is {given[field]!r}: {what[:1].lower()}{what[1:]}\nhint: leave it out for the default"
+def _check_patience(options: Options, names: Mapping[str, str]) -> None:
+    """A wait is reported before it is fatal."""
+    if options.report_ms > options.fatal_ms:
+        report, fatal = (names.get(field, f"the default of {field}") for field in ("report_ms", "fatal_ms"))
+        raise _refusal(report, options.report_ms, f"limit {options.fatal_ms}, which is {fatal}")
+
+
+def _check_board(options: Options, names: Mapping[str, str]) -> None:
+    """The folder is there, and can be written."""
+    folder = options.wait_board
+    if folder is None:
+        return
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, ValueError) as error:  # the latter: no path
+        raise _refusal(names["wait_board"], folder, f"it cannot be written: {error}") from error
+
+
+def _refusal(name: str, value: object, what: str) -> InvalidInputError:
+    """Names an option as it was written."""
+    return InvalidInputError(f"{name} is {value!r}: {what}\nhint: leave it out for the default")

@@ -5,11 +5,16 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from isoradix import IntSequence, OutOfSlotsError, Slots, pages_within
-from isoradix.integrations.sglang.limits import LAYOUTS
-from isoradix.kv import DevicePool, HostPool, KVShape, MHAShape, MLAShape
+from isoradix import IntSequence, OutOfSlotsError, Slots
+from isoradix.kv import DevicePool, HostPool, KVShape, Layout, MHAShape, MLAShape
 
 GB: Final = 10**9
+LAYOUTS: Final[dict[str, Layout]] = {
+    "layer_first": "layer_first",
+    "page_first": "page_first",
+    "page_first_direct": "page_first",
+}
+"""The server's names of host layouts, and this package's."""
 
 
 class ServerSlots:
@@ -22,6 +27,7 @@ class ServerSlots:
     def __init__(self, allocator: Any) -> None:
         self._allocator = allocator
         self.page_size: int = allocator.page_size
+        self.none = self.tensor(())
 
     @property
     def total(self) -> int:
@@ -71,7 +77,7 @@ def device_pool(pool: Any) -> DevicePool:
     else:
         buffers = {"kv": pool.kv_buffer}
         shape = MLAShape(pool.layer_num, pool.kv_buffer[0][0].numel(), pool.store_dtype)
-    return DevicePool.over(shape, buffers)
+    return DevicePool(shape, len(buffers[shape.parts[0]][0]), buffers=buffers)
 
 
 def host_pool(device: DevicePool, memory: Any, page_size: int, num_slots: int) -> HostPool:
@@ -85,7 +91,8 @@ def host_pool(device: DevicePool, memory: Any, page_size: int, num_slots: int) -
     """
     shape = device.shape
     if memory.hicache_size > 0:
-        pages = pages_within(int(memory.hicache_size * GB), shape.bytes_per_token, page_size)
+        tokens = int(memory.hicache_size * GB) // shape.bytes_per_token
     else:
-        pages = int(num_slots * memory.hicache_ratio) // page_size
+        tokens = int(num_slots * memory.hicache_ratio)
+    pages = tokens // page_size + 1  # as the server rounds
     return HostPool.try_new(shape, pages, page_size, LAYOUTS[memory.hicache_mem_layout])

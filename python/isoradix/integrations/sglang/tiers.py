@@ -11,6 +11,7 @@ from sglang.srt.mem_cache.base_prefix_cache import (
     MatchPrefixParams,
     MatchResult,
 )
+from sglang.srt.runtime_context import get_memory
 from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
 from isoradix import HostLockReceipt, InvalidInputError, NodeHandle, OutOfSlotsError, StaleHandleError
@@ -67,7 +68,6 @@ class TieredIsoradixCache(IsoradixCache):
         params, driver, slots: of `IsoradixCache`.
         host: the host pages of this rank, which it closes.
         model_runner: the server's; copies follow its forward stream.
-        low_water: tokens that write-back keeps free or clean; 0 under write-through.
     """
 
     enable_storage = False
@@ -77,17 +77,19 @@ class TieredIsoradixCache(IsoradixCache):
     ongoing_prefetch: Sized = ()
     ongoing_backup: Sized = ()
 
-    def __init__(
-        self, params: Any, driver: Driver, slots: ServerSlots, host: HostPool, model_runner: Any, low_water: int
-    ) -> None:
+    def __init__(self, params: Any, driver: Driver, slots: ServerSlots, host: HostPool, model_runner: Any) -> None:
         super().__init__(params, driver, slots)
         self.layers = LayerCounter()
         self.cache_controller = Controller(self.tree, self.layers)
         self.full_kv_pool_host = HostTokens(self.tree)
         self._host = host
         self._model_runner = model_runner
-        self._low_water = low_water
         self._loads = False
+        if self._metrics is not None:
+            from isoradix.integrations.sglang.metrics import TransferCounts
+
+            per_token, policy = host.shape.bytes_per_token, get_memory().hicache_write_policy
+            self._metrics.count_transfers(TransferCounts(self.tree, self.metrics_collector, per_token, policy))
 
     # steps
 
@@ -98,19 +100,17 @@ class TieredIsoradixCache(IsoradixCache):
         self.layers.started(self.driver.loads)
         self._loads = False
 
-    def _free_for_cleaning(self) -> int | None:
-        """All slots, so that nothing is cleaned, while a prompt in chunks may need what cleaning would lock.
+    def _promised(self) -> int:
+        """What is left of a prompt in chunks, and a page for each request.
 
         The server admits such a prompt once, for all its chunks, and does not look again whether there is room for the
-        next. What is being written to host cannot be evicted.
+        next.
         """
-        scheduler = None if self._scheduler is None or self._low_water == 0 else self._scheduler()
-        request = None if scheduler is None else scheduler.chunked_req
-        if request is None:
-            return None
-        to_come = len(request.full_untruncated_fill_ids) - request.extend_end
-        room = self.slots.available + self.tree.evictable_size
-        return None if room >= to_come + 2 * self._low_water else self.slots.total
+        scheduler = None if self._scheduler is None else self._scheduler()
+        if scheduler is None or (request := scheduler.chunked_req) is None:
+            return 0
+        to_come: int = len(request.full_untruncated_fill_ids) - request.extend_end
+        return to_come + self.page_size * (1 + len(scheduler.running_batch.reqs))
 
     def _on_forward_stream(self) -> AbstractContextManager[Any]:
         if self.token_to_kv_pool_allocator.device == "cpu":

@@ -1,0 +1,1 @@
+"""All that a rank was given and what it decided, in files; who parted from whom, and where."""

@@ -1,0 +1,360 @@
+"""Writes down what one rank is given and what it decides: around its cache and its `Rank`, call by call."""
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, cast
+
+from isoradix import (
+    Control,
+    FrameInfo,
+    HostLockReceipt,
+    InsertResult,
+    InvalidInputError,
+    IsoradixError,
+    LockReceipt,
+    MatchResult,
+    NamespaceLike,
+    NodeHandle,
+    PinReceipt,
+    Rank,
+    Reduced,
+    ResumePoint,
+    Slots,
+    TieredCache,
+    TieredMatchResult,
+)
+from isoradix.journal import layout
+from isoradix.journal.layout import Kind
+from isoradix.journal.verbs import VERBS, CallWriter, Point, Verb
+from isoradix.journal.writer import LEAST_BYTES, LIMIT_BYTES, SegmentWriter
+
+_BLOCK_BYTES: Final = 1 << 20
+_NODES_MAX: Final = 1 << 16
+_FLUSH_S: Final = 5.0
+
+
+class Recorder:
+    """One rank's journal while it is written. Calls come from the scheduler's thread, but for `fail`.
+
+    Args:
+        folder: of the run; made if it is not there.
+        rank: of the deployment.
+        head: what the head of every segment says: see `docs/journals.md`.
+        limit_bytes: of all segments together, at least 64 KiB.
+
+    Raises:
+        InvalidInputError: the folder cannot be made or written to, or the limit is too low.
+    """
+
+    def __init__(self, folder: Path, rank: int, head: dict[str, Any], limit_bytes: int = LIMIT_BYTES) -> None:
+        if limit_bytes < LEAST_BYTES:
+            what = f"a journal's limit is {limit_bytes} bytes, at least {LEAST_BYTES}"
+            raise InvalidInputError(f"{what}\nhint: {LIMIT_BYTES} is the default")
+        self._head = head
+        self._writer = SegmentWriter(make_folder(folder), f"rank-{rank:04}", limit_bytes)
+        self._segment = -1
+        self._written = 0
+        self._dropped = 0
+        self._lacks = False
+        self._block = bytearray()
+        self._calls = CallWriter()
+        self._ended = False
+        self._writing = threading.RLock()
+        self._begin_segment(1)
+
+    @property
+    def path(self) -> Path:
+        """The segment that is being written."""
+        return self._writer.path(self._segment)
+
+    @property
+    def folder(self) -> Path:
+        return self._writer.folder
+
+    # entries
+
+    def frame(self, step: int, digest: int, frame: bytes) -> None:
+        """A step begins: a segment may, too."""
+        with self._writing:
+            if self._lacks or self._written > self._writer.segment_bytes:
+                self._begin_segment(step)
+            self._add(Kind.FRAME, layout.FRAME.pack(step, digest) + frame)
+
+    def call(self, verb: Verb, arguments: tuple[Any, ...], records: bytes) -> None:
+        """A call has succeeded, and this was decided."""
+        with self._writing:
+            self._add(Kind.CALL, self._calls.encode(verb, arguments))
+            self.decisions(records)
+
+    def decisions(self, records: bytes) -> None:
+        """What came of the entry before."""
+        with self._writing:
+            if records:
+                self._add(Kind.DECISIONS, records)
+            if len(self._block) > _BLOCK_BYTES:
+                self._hand_over()
+
+    def end(self, step: int, digest: int, tree_digest: int) -> None:
+        """A step is closed."""
+        with self._writing:
+            self._add(Kind.END, layout.END.pack(step, digest, tree_digest))
+            self._hand_over()
+
+    def fail(self, error: BaseException) -> None:
+        """This rank's last words: what is open is handed over, and nothing is written after it. The error names the
+        file. Any thread may call."""
+        with self._writing:
+            if not self._ended:
+                self._add(Kind.FAILURE, f"{type(error).__name__}: {error}".encode(errors="replace"))
+                self._hand_over()
+                self._ended = True
+        if isinstance(error, IsoradixError):
+            self._name_in(error)
+
+    def _name_in(self, error: IsoradixError) -> None:
+        what, _, hint = str(error).partition("\nhint: ")
+        named = f"this rank's journal is {self.path}; see isoradix diff {self.folder}"
+        if named not in hint:
+            others = [part for part in hint.split("; ") if part and "isoradix diff DIR" not in part]
+            error.args = (f"{what}\nhint: {'; '.join([*others, named])}",)
+
+    def close(self) -> None:
+        """Waits until all is written, for five seconds at most. A no-op the second time."""
+        with self._writing:
+            self._hand_over()
+            self._ended = True
+        self._writer.close(_FLUSH_S)
+
+    def _add(self, kind: Kind, data: bytes) -> None:
+        if not self._ended:
+            self._block += layout.entry(kind, data)
+
+    def _begin_segment(self, step: int) -> None:
+        self._hand_over()
+        about = {**self._head, "segment": self._segment + 1, "step": step, "dropped_bytes": self._dropped}
+        data = layout.mark() + layout.head(about)
+        # one that has no room now is tried again with the next step
+        self._lacks = not self._writer.put(data, self._segment + 1)
+        if not self._lacks:
+            self._segment, self._written, self._dropped = self._segment + 1, len(data), 0
+            self._calls = CallWriter()
+
+    def _hand_over(self) -> None:
+        """The block so far goes to the disk, or is dropped, and with it the rest of its segment."""
+        if not self._block:
+            return
+        data, self._block = self._block, bytearray()
+        if self._lacks or not self._writer.put(data):
+            self._lacks = True
+            self._dropped += len(data)
+        self._written += len(data)
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made.
+
+    Raises:
+        InvalidInputError: it cannot be.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink(missing_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        what = f"the folder for journals, {str(folder)!r}, cannot be written to: {reason}"
+        raise InvalidInputError(f"{what}\nhint: name one that can be made") from error
+    return folder
+
+
+class RecordedCache:
+    """A `TieredCache` whose calls are written down once they have succeeded; a refused one has changed nothing.
+
+    Everything that only looks is the cache's own. Nodes are written as their sequence numbers, and holds as the numbers
+    of the calls that gave them: both are equal on all ranks.
+    """
+
+    def __init__(self, cache: TieredCache, recorder: Recorder) -> None:
+        self._cache, self._recorder = cache, recorder
+        self._sequences: dict[int, int] = {}
+        self._holds: dict[int, int] = {}
+        self._held = 0
+        cache.take_records()  # from here on they are kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def note(self, name: str, *arguments: Any) -> None:
+        """A call has succeeded."""
+        self._recorder.call(VERBS[name], arguments, self._cache.take_records())
+
+    def _node(self, node: NodeHandle) -> int:
+        known = self._sequences.get(node)
+        if known is None:
+            if len(self._sequences) >= _NODES_MAX:
+                self._sequences.clear()
+            known = self._sequences[node] = 0 if node == self._cache.root else self._cache.node(node).sequence
+        return known
+
+    def _point(self, resume: "ResumePoint | None") -> Point | None:
+        match resume:
+            case None:
+                return None
+            case (node, length):
+                return self._node(node), length
+            case InsertResult():
+                return self._node(resume.node), resume.length
+            case MatchResult() | TieredMatchResult():
+                return self._node(resume.node), resume.hit_tokens
+        raise AssertionError("the cache has accepted it")
+
+    def _hold(self, receipt: int) -> None:
+        self._holds[receipt] = self._held
+        self._held += 1
+
+    # the verbs, as `TieredCache` has them
+
+    def match_prefix(
+        self, key: Any, namespace: NamespaceLike = None, *, resume: "ResumePoint | None" = None
+    ) -> TieredMatchResult:
+        found = self._cache.match_prefix(key, namespace, resume=resume)
+        self.note("match_prefix", key, namespace, self._point(resume))
+        return found
+
+    def insert(
+        self,
+        key: Any,
+        slots: Any,
+        namespace: NamespaceLike = None,
+        *,
+        priority: int = 0,
+        resume: "ResumePoint | None" = None,
+    ) -> InsertResult:
+        done = self._cache.insert(key, slots, namespace, priority=priority, resume=resume)
+        self.note("insert", key, len(slots), namespace, priority, self._point(resume))
+        return done
+
+    def touch(self, node: NodeHandle) -> None:
+        self._cache.touch(node)
+        self.note("touch", self._node(node))
+
+    def lock(self, node: NodeHandle) -> LockReceipt:
+        receipt = self._cache.lock(node)
+        self._hold(receipt)
+        self.note("lock", self._node(node))
+        return receipt
+
+    def unlock(self, receipt: LockReceipt) -> None:
+        self._cache.unlock(receipt)
+        self.note("unlock", self._holds.pop(receipt))
+
+    def pin(self, node: NodeHandle) -> PinReceipt:
+        receipt = self._cache.pin(node)
+        self._hold(receipt)
+        self.note("pin", self._node(node))
+        return receipt
+
+    def unpin(self, receipt: PinReceipt) -> None:
+        self._cache.unpin(receipt)
+        self.note("unpin", self._holds.pop(receipt))
+
+    def host_lock(self, node: NodeHandle) -> HostLockReceipt:
+        receipt = self._cache.host_lock(node)
+        self._hold(receipt)
+        self.note("host_lock", self._node(node))
+        return receipt
+
+    def unlock_host(self, receipt: HostLockReceipt) -> None:
+        self._cache.unlock_host(receipt)
+        self.note("unlock_host", self._holds.pop(receipt))
+
+    def load_back(self, receipt: HostLockReceipt, slots: Any) -> int:
+        loaded = self._cache.load_back(receipt, slots)
+        self.note("load_back", self._holds[receipt], len(slots))
+        if loaded:
+            del self._holds[receipt]
+        return loaded
+
+    def prefetch(self, key: Any, namespace: NamespaceLike = None, *, anchor: NodeHandle | None = None) -> Any:
+        ticket = self._cache.prefetch(key, namespace, anchor=anchor)
+        self.note("prefetch", key, namespace, None if anchor is None else self._node(anchor))
+        return ticket
+
+    def evict(self, num_tokens: int) -> Any:
+        evicted = self._cache.evict(num_tokens)
+        self.note("evict", num_tokens)
+        return evicted
+
+    def evict_host(self, pages: int) -> int:
+        freed = self._cache.evict_host(pages)
+        self.note("evict_host", pages)
+        return freed
+
+    def remove_namespace(self, namespace: tuple[str | None, str | None]) -> Slots:
+        freed = self._cache.remove_namespace(namespace)
+        self.note("remove_namespace", namespace)
+        return freed
+
+    def reset(self) -> Slots:
+        freed = self._cache.reset()
+        self._holds.clear()
+        self.note("reset")
+        return freed
+
+
+class RecordedRank:
+    """A `Rank` whose frames and calls are written down, with the digests of every step."""
+
+    def __init__(self, rank: Rank, cache: RecordedCache, recorder: Recorder) -> None:
+        self._rank, self._cache, self._recorder = rank, cache, recorder
+        self._plain: TieredCache = rank.cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rank, name)
+
+    @property
+    def cache(self) -> TieredCache:
+        return cast(TieredCache, self._cache)
+
+    def lead(self, now_ms: int, newest: Reduced | None = None, controls: Iterable[Control] = ()) -> bytes:
+        digest = self._rank.digest
+        frame = self._rank.lead(now_ms, newest, controls)
+        self._recorder.frame(self._plain.clock[0], digest, frame)
+        self._recorder.decisions(self._plain.take_records())
+        return frame
+
+    def follow(self, frame: bytes) -> FrameInfo:
+        step, digest = self._plain.clock[0] + 1, self._rank.digest
+        self._recorder.frame(step, digest, bytes(frame))  # before: one that is refused is evidence, too
+        info = self._rank.follow(frame)
+        self._recorder.decisions(self._plain.take_records())
+        return info
+
+    def close_step(self, device_free: int, promised: int = 0) -> None:
+        self._rank.close_step(device_free, promised)
+        self._cache.note("close_step", device_free, promised)
+        self._recorder.end(self._plain.clock[0], self._rank.digest, self._plain.tree_digest)
+
+    def begin_loads(self) -> None:
+        self._rank.begin_loads()
+        self._cache.note("begin_loads")
+
+    def found(self, operation: int, tokens: int) -> None:
+        self._rank.found(operation, tokens)
+        self._cache.note("found", operation, tokens)
+
+    def withdraw(self, pages: int) -> None:
+        self._rank.withdraw(pages)
+        self._cache.note("withdraw", pages)
+
+    def restore(self, pages: int) -> None:
+        self._rank.restore(pages)
+        self._cache.note("restore", pages)
+
+
+def recorded(rank: Rank, cache: TieredCache, recorder: Recorder) -> tuple[Rank, TieredCache]:
+    """Both, with everything that goes through them written down. Their types are those they stand for."""
+    around = RecordedCache(cache, recorder)
+    return cast(Rank, RecordedRank(rank, around, recorder)), cast(TieredCache, around)

@@ -1,0 +1,105 @@
+"""The thread that writes a journal's blocks to its segments. Who hands one over never waits for the disk."""
+
+import logging
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from isoradix.journal import layout
+
+logger: Final = logging.getLogger("isoradix")
+
+QUEUE_BYTES_MAX: Final = 32 << 20
+_SEGMENTS: Final = 8
+LIMIT_BYTES: Final = 1 << 30
+LEAST_BYTES: Final = 1 << 16
+_PERIOD_S: Final = 0.02
+
+
+class SegmentWriter:
+    """Segments `NAME.000.journal`, `NAME.001.journal` and so on; the oldest are given up where there are too many.
+
+    Args:
+        folder: where; it is there.
+        name: of the journal.
+        limit_bytes: of all segments together; but the newest is kept whole. A segment has an eighth of it, and what its
+            last step takes beyond that.
+    """
+
+    def __init__(self, folder: Path, name: str, limit_bytes: int) -> None:
+        self.folder = folder
+        self._name = name
+        self.segment_bytes = limit_bytes // _SEGMENTS
+        self._limit_bytes = limit_bytes
+        self._sizes: deque[tuple[int, int]] = deque()
+        """Segments and their bytes, the oldest first."""
+        self._queue: deque[tuple[bytes | bytearray, int | None]] = deque()
+        self._waiting = 0
+        self._counting = threading.Lock()
+        self._ending = threading.Event()
+        self.failed = False
+        """The disk has refused: nothing is written any more."""
+        self._thread = threading.Thread(target=self._run, name=f"isoradix-journal-{name}", daemon=True)
+        self._thread.start()
+
+    def path(self, segment: int) -> Path:
+        return self.folder / f"{self._name}.{segment:03}{layout.SUFFIX}"
+
+    def put(self, data: bytes | bytearray, segment: int | None = None) -> bool:
+        """Hands over the entries of a block, or, if a segment is named, the bytes with which it begins.
+
+        Returns:
+            Whether there was room for them.
+        """
+        with self._counting:
+            if self.failed or self._ending.is_set() or self._waiting + len(data) > QUEUE_BYTES_MAX:
+                return False
+            self._waiting += len(data)
+        self._queue.append((data, segment))
+        return True
+
+    def close(self, patience_s: float) -> None:
+        """Writes what is left, and ends the thread. A no-op the second time."""
+        self._ending.set()
+        self._thread.join(patience_s)
+
+    # the thread
+
+    def _run(self) -> None:
+        """It looks by itself, so that nobody has to wake it."""
+        stream = None
+        try:
+            ends = False
+            while not ends:
+                ends = self._ending.wait(_PERIOD_S)
+                while self._queue:
+                    data, segment = self._queue.popleft()
+                    if segment is not None:
+                        if stream is not None:
+                            stream.close()
+                        stream = self.path(segment).open("xb", buffering=0)
+                        self._sizes.append((segment, 0))
+                    assert stream is not None, "the first block names its segment"
+                    written = layout.block(data) if segment is None else data
+                    stream.write(written)
+                    self._count(len(written))
+                    with self._counting:
+                        self._waiting -= len(data)
+        except OSError as error:
+            self._fail(error)
+        finally:
+            if stream is not None:
+                stream.close()
+
+    def _count(self, size: int) -> None:
+        """So much more is in the newest segment: gives up the oldest, as far as that is too much."""
+        newest, before = self._sizes.pop()
+        self._sizes.append((newest, before + size))
+        while len(self._sizes) > 1 and sum(one for _, one in self._sizes) > self._limit_bytes:
+            self.path(self._sizes.popleft()[0]).unlink(missing_ok=True)
+
+    def _fail(self, error: OSError) -> None:
+        self.failed = True
+        self._queue.clear()
+        logger.error("the journal in %s ends here: %s\nhint: make room; nothing else is affected", self.folder, error)
