@@ -56,7 +56,7 @@ impl Topology {
     }
 
     /// From whom a rank gets its frames, and over which of that rank's edges.
-    pub(crate) fn source(self, rank: usize) -> Option<(usize, usize)> {
+    pub(crate) fn source(rank: usize) -> Option<(usize, usize)> {
         match rank {
             0 => None,
             1 => Some((0, 0)),
@@ -150,11 +150,11 @@ mod tests {
             for rank in 0..topology.members() {
                 for (edge, to) in topology.receivers(rank).enumerate() {
                     reached[to] += 1;
-                    assert_eq!(topology.source(to), Some((rank, edge)), "{name}");
+                    assert_eq!(Topology::source(to), Some((rank, edge)), "{name}");
                     assert!(topology.stage(to) >= topology.stage(rank));
                 }
             }
-            assert_eq!((reached[0], topology.source(0)), (0, None));
+            assert_eq!((reached[0], Topology::source(0)), (0, None));
             assert!(reached[1..].iter().all(|times| *times == 1), "{name}: {reached:?}");
         }
     }

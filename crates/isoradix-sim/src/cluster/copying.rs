@@ -155,7 +155,8 @@ impl Cluster<'_> {
         let run = |run| station.world.storage.run(run, self.scenario.page as usize) / page * short / 1000 * page;
         let tokens = if rng::below(word, 1000) < fails { 0 } else { question.as_ref().map_or(0, run) };
         if self.scenario.trailing {
-            return self.join_search(rank, operation, question.as_ref(), tokens);
+            self.join_search(rank, operation, question.as_ref(), tokens);
+            return Ok(());
         }
         if question.is_none() {
             return Ok(());

@@ -58,13 +58,7 @@ impl Search {
 
 impl Cluster<'_> {
     /// Storage has answered on a rank: it votes, whether or not it still wants the prefetch. A rank that has given it up has no end.
-    pub(super) fn join_search(
-        &mut self,
-        rank: usize,
-        operation: Ordinal,
-        question: Option<&StoredRun>,
-        tokens: u64,
-    ) -> Result<(), Wrong> {
+    pub(super) fn join_search(&mut self, rank: usize, operation: Ordinal, question: Option<&StoredRun>, tokens: u64) {
         let page = self.scenario.page as usize;
         let names = question.map(|run| self.stations[rank].world.storage.leading(run, page)).unwrap_or_default();
         let seed = self.scenario.seed;
@@ -74,14 +68,13 @@ impl Cluster<'_> {
         };
         let ends = names.iter().zip(1..).filter(|(name, _)| has_state(**name)).map(|(_, at)| at * page as u64);
         let ends = ends.take_while(|end| *end <= tokens).collect();
-        let Some(search) = self.searches.get_mut(&operation) else { return Ok(()) };
+        let Some(search) = self.searches.get_mut(&operation) else { return };
         let mut vote = TrailingVote::new(search.limit);
         if let Some(defect) = self.scenario.defect {
             defect.plant_search(rank, &mut vote);
         }
         search.ranks[rank] = Some((vote, ends));
         self.vote_end(rank, operation);
-        Ok(())
     }
 
     fn vote_end(&mut self, rank: usize, operation: Ordinal) {

@@ -9,6 +9,7 @@ use crate::queue::Micros;
 use crate::request::What;
 use crate::rng::{self, Purpose, roll};
 use crate::scheduler::Verb;
+use crate::topology::Topology;
 use crate::violation::{Wrong, ensure};
 use crate::world::at;
 use isoradix_core::protocol::{BatchHeader, Control, Divergence, Frame, Leader, Member, ProtocolError, RunAhead};
@@ -363,7 +364,7 @@ impl Cluster<'_> {
 
     /// A receiver has taken a message: after a while the sender knows.
     fn taken_by(&mut self, receiver: usize) {
-        if let Some((rank, edge)) = self.scenario.topology.source(receiver) {
+        if let Some((rank, edge)) = Topology::source(receiver) {
             let edge = u32::try_from(edge).unwrap_or(u32::MAX);
             let step = self.stations[receiver].step;
             let delay = self.about(self.scenario.timings.hop / 4, Purpose::Reap, [receiver as u64, step, 0]);
