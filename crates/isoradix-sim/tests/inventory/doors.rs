@@ -49,21 +49,3 @@ pub(crate) const DOORS: &[(&str, &str)] = &[
     ("Rank::run_ahead", "run-ahead"),
     ("Leader::ahead", "run-ahead"),
 ];
-
-/// By these nothing per-rank enters, and why. `Type::*` are all functions of a type that has no door.
-pub(crate) const LOGICAL: &[(&str, &str)] = &[];
-
-/// What a function is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    Door,
-    Logical,
-}
-
-/// How a function is classified, if it is.
-pub(crate) fn class(name: &str) -> Option<Class> {
-    let of = name.split_once("::").map(|(of, _)| of);
-    let is_logical = |(listed, _): &(&str, &str)| *listed == name || of.is_some() && listed.strip_suffix("::*") == of;
-    let is_door = DOORS.iter().any(|(door, _)| *door == name);
-    if is_door { Some(Class::Door) } else { LOGICAL.iter().any(is_logical).then_some(Class::Logical) }
-}

@@ -22,6 +22,7 @@ pub(crate) fn defects(root: &Path) -> Vec<String> {
     let source = root.join("crates/isoradix-core/src/defects.rs");
     let text = std::fs::read_to_string(source).expect("the defects are there");
     let (_, names) = text.split_once("fn as_str").expect("they have names");
+    let (names, _) = names.split_once("\n    }\n").expect("the function ends");
     let names: Vec<String> = names.split('"').skip(1).step_by(2).map(str::to_owned).collect();
     assert!(names.len() >= 16, "{names:?}");
     names

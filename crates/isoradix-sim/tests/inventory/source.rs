@@ -8,43 +8,38 @@ use syn::visit::Visit;
 pub(crate) struct Function {
     /// `Type::name`, or the name alone.
     pub(crate) name: String,
-    /// Below `src`.
-    pub(crate) file: String,
     /// Whether an argument's type names `PerRank`.
     pub(crate) takes_per_rank: bool,
-    /// Whether something enters by it: it takes an argument, or changes what it is called on.
-    pub(crate) enters: bool,
 }
 
 /// All of them, but for tests and for what is there only to plant mistakes.
 pub(crate) fn public_functions(root: &Path) -> Vec<Function> {
     let mut found = Vec::new();
-    walk(root, root, &mut found);
+    walk(root, &mut found);
     assert!(found.len() > 200, "{} public functions were found", found.len());
     found
 }
 
-fn walk(root: &Path, folder: &Path, found: &mut Vec<Function>) {
+fn walk(folder: &Path, found: &mut Vec<Function>) {
     let mut paths: Vec<_> =
         std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     for path in paths {
         if path.is_dir() {
-            walk(root, &path, found);
+            walk(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).expect("a source");
             let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let file = path.strip_prefix(root).expect("below the root").to_string_lossy().into_owned();
-            items(&file, &parsed.items, found);
+            items(&parsed.items, found);
         }
     }
 }
 
-fn items(file: &str, items: &[syn::Item], found: &mut Vec<Function>) {
+fn items(items: &[syn::Item], found: &mut Vec<Function>) {
     for item in items {
         match item {
             syn::Item::Fn(function) if is_public(&function.vis) && !is_left_out(&function.attrs) => {
-                found.push(declared(file, None, &function.sig));
+                found.push(declared(None, &function.sig));
             }
             syn::Item::Impl(block) if block.trait_.is_none() && !is_left_out(&block.attrs) => {
                 let of = type_name(&block.self_ty);
@@ -53,11 +48,11 @@ fn items(file: &str, items: &[syn::Item], found: &mut Vec<Function>) {
                     _ => None,
                 });
                 let public = functions.filter(|function| is_public(&function.vis) && !is_left_out(&function.attrs));
-                found.extend(public.map(|function| declared(file, Some(&of), &function.sig)));
+                found.extend(public.map(|function| declared(Some(&of), &function.sig)));
             }
             syn::Item::Mod(module) if !is_left_out(&module.attrs) => {
                 if let Some((_, inner)) = &module.content {
-                    self::items(file, inner, found);
+                    self::items(inner, found);
                 }
             }
             _ => {}
@@ -85,25 +80,19 @@ fn type_name(of: &syn::Type) -> String {
     }
 }
 
-fn declared(file: &str, of: Option<&str>, signature: &syn::Signature) -> Function {
+/// Its own methods carry a per-rank value on, and let none in: the receiver does not count.
+fn declared(of: Option<&str>, signature: &syn::Signature) -> Function {
     let name = signature.ident.to_string();
-    let (mut takes_per_rank, mut enters) = (false, false);
+    let mut takes_per_rank = false;
     for input in &signature.inputs {
-        match input {
-            syn::FnArg::Receiver(receiver) => {
-                enters |= receiver.mutability.is_some();
-                // Its own methods carry a per-rank value on, and let none in.
-            }
-            syn::FnArg::Typed(argument) => {
-                enters = true;
-                let mut names = PerRankInType(false);
-                names.visit_type(&argument.ty);
-                takes_per_rank |= names.0;
-            }
+        if let syn::FnArg::Typed(argument) = input {
+            let mut names = PerRankInType(false);
+            names.visit_type(&argument.ty);
+            takes_per_rank |= names.0;
         }
     }
     let name = of.map_or(name.clone(), |of| format!("{of}::{name}"));
-    Function { name, file: file.to_owned(), takes_per_rank, enters }
+    Function { name, takes_per_rank }
 }
 
 /// Whether a type names `PerRank`.
