@@ -70,6 +70,7 @@ def test_a_lying_caller_is_named(honest: Any, lying: Any, named: str, tmp_path: 
     domain = Domain(tmp_path, 4, seed=7)
     domain.lies.update({(rank, STEP): lying if rank == 1 else honest for rank in range(4)})
     domain.run(STEP + 5)
+    domain.stop()
     parting = compare(journals(tmp_path)).parting
     assert parting is not None
     assert (parting.step, parting.last_frame, parting.culprits) == (STEP, STEP, (1,))
@@ -90,6 +91,7 @@ def test_a_leader_who_lies_is_named_against_its_followers(tmp_path: Path) -> Non
     honest, lying, _ = PLANTED["argument"]
     domain.lies.update({(rank, STEP): lying if rank == 0 else honest for rank in range(4)})
     domain.run(STEP + 5)
+    domain.stop()
     found = compare(journals(tmp_path))
     assert found.parting is not None
     assert found.parting.culprits == (0,)
@@ -100,6 +102,7 @@ def test_of_two_ranks_nobody_is_at_fault(tmp_path: Path) -> None:
     honest, lying, _ = PLANTED["argument"]
     domain.lies.update({(0, STEP): honest, (1, STEP): lying})
     domain.run(STEP + 5)
+    domain.stop()
     parting = compare(journals(tmp_path)).parting
     assert parting is not None
     assert (parting.culprits, parting.compared, parting.as_json()["undetermined"]) == ((), (0, 1), True)

@@ -89,9 +89,9 @@ def test_the_error_names_the_file(tmp_path: Path) -> None:
     path = next(tmp_path.glob("*/rank-0001.000.journal"))
     named = f"this rank's journal is {path}; see isoradix diff {path.parent}"
     assert str(error) == f"divergence before step 3: rank 1 has digest 1\nhint: {named}"
+    domain.members[0].driver.close()
     *_, last = list(journals(tmp_path).journals[1].entries())
     assert "divergence before step 3" in repr(last)
-    domain.members[0].driver.close()
 
 
 def changed(folder: Path, kind: Kind, number: int, data: bytes) -> Journal:

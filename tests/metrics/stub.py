@@ -57,7 +57,9 @@ class StubPlane:
     def gather(self, data: bytes) -> list[bytes]:
         self.domain.records[self.place.member] = data
         self.domain.barrier.wait(timeout=60)
-        return list(self.domain.records)
+        gathered = list(self.domain.records)
+        self.domain.barrier.wait(timeout=60)  # all have read what all have said
+        return gathered
 
     def start(self, rank: Rank, board: Board, votes: VoteMachine, poll: Callable[[], None]) -> None:
         self.rank, self.board, self.votes = rank, board, votes

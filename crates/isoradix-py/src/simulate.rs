@@ -81,7 +81,7 @@ struct Found {
     liar=None, corrupt=None, eviction=None, shrinks=true, progress
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is an option of the command")]
-#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes them for this call")]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands them over")]
 fn simulate(
     py: Python<'_>,
     seeds: (u64, u64),

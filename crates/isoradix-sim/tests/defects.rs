@@ -54,14 +54,14 @@ fn topology() -> Topology {
 }
 
 /// What is wrong on all ranks alike is wrong by the reference model; without it, memory has to show it.
-fn eviction(defect: Defect) -> &'static str {
-    if defect == Defect::AbortFreesUnderCopy { "lfu" } else { "lru" }
+fn eviction(defect: Defect) -> String {
+    if defect == Defect::AbortFreesUnderCopy { "lfu" } else { "lru" }.to_owned()
 }
 
 /// Where a mistake is first seen.
 fn first(defect: Defect, rank: usize) -> Option<(u64, Violation)> {
     let planted = Some(PlantedDefect { defect, rank });
-    let options = Options { defect: planted, eviction: Some(eviction(defect).to_owned()), ..Options::default() };
+    let options = Options { defect: planted, eviction: Some(eviction(defect)), ..Options::default() };
     (0..SEEDS).find_map(|seed| Some((seed, run(seed, topology(), &options).result.err()?)))
 }
 

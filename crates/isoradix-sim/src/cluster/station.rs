@@ -71,7 +71,7 @@ pub(super) enum VoteEnd {
 }
 
 /// One rank.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Station {
     pub(super) core: Rank,
     pub(super) board: Board,
