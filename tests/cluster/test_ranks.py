@@ -192,19 +192,22 @@ def test_journals_of_a_run_that_parts(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     told = re.search(
-        r"^error: (divergence at step 40 seq (\d+): rank 3 decided .*, ranks 0,1,2 decided .*; last common step 39)\n"
+        r"^error: (divergence at step (\d+) seq (\d+): rank 3 decided .*, ranks 0,1,2 decided .*; "
+        r"last common step (\d+))\n"
         r"hint: this rank's journal is (\S+); see isoradix diff (\S+)$",
         done.stderr,
         re.MULTILINE,
     )
     assert told is not None, done.stderr
-    parted, seq, own, run = told.groups()
+    parted, step, seq, last, own, run = told.groups()
+    assert 40 <= int(step) < 60, "at the first insert from step 40 on"
+    assert int(last) == int(step) - 1
 
     diff = subprocess.run([*CLI, "diff", run, "--json"], capture_output=True, text=True, check=False)
     assert diff.returncode == 1
     (group,) = json.loads(diff.stdout)["groups"]
     parting = group["parting"]
-    assert (parting["step"], parting["seq"], parting["last_common_frame"]) == (40, int(seq), 40)
+    assert (parting["step"], parting["seq"], parting["last_common_frame"]) == (int(step), int(seq), int(step))
     assert (parting["culprits"], parting["undetermined"]) == ([3], False)
     assert re.fullmatch(r"token \d+ of the key of insert", parting["input"]["name"])
     assert parting["decisions"]["3"]["text"] in parted
