@@ -29,6 +29,8 @@ pytestmark = pytest.mark.cluster
 CLI = [sys.executable, "-m", "isoradix.cli"]
 COMMAND = [*CLI, "replay", "--workload", "agent"]
 FATAL_MS = 3_000
+ALL_DECIDE_MS = 150
+"""Steps as long as that: all ranks, on a busy machine too, decide a step before one of them finds that it parted."""
 # what a rank takes beyond the threshold to notice, and to end
 SLACK_S = 6.0
 FAULTS = {
@@ -163,7 +165,7 @@ def test_a_lost_rank_is_named_where_frames_ride_along(rank: int, fault: str) -> 
 
 
 def test_a_rank_that_decides_otherwise_is_named() -> None:
-    outcome = replay("diverge:rank=1,step=12", fatal_ms=FATAL_MS)
+    outcome = replay("diverge:rank=1,step=12", fatal_ms=FATAL_MS, step_ms=ALL_DECIDE_MS)
     survivors_name(outcome, 1)
     own = outcome.failures[1]
     assert (own.error, own.named) == ("DivergenceError", (1,))
@@ -175,7 +177,7 @@ def test_a_rank_that_decides_otherwise_is_named() -> None:
 
 
 def test_a_leader_that_decides_otherwise_is_named_by_all(tmp_path: Path) -> None:
-    outcome = replay("diverge:rank=0,step=12", fatal_ms=FATAL_MS, journal=str(tmp_path))
+    outcome = replay("diverge:rank=0,step=12", fatal_ms=FATAL_MS, step_ms=ALL_DECIDE_MS, journal=str(tmp_path))
     assert {failure.named for failure in outcome.failures.values()} == {(0,)}
     (group,) = find(tmp_path)
     parting = compare(group).parting
@@ -187,7 +189,7 @@ def test_journals_of_a_run_that_parts(tmp_path: Path) -> None:
     """The replay, `diff`, `replay-journal` and `view` tell the same story."""
     folder, page = tmp_path / "journals", tmp_path / "page.html"
     ranks = ["--tp", "2", "--pp", "2", "--capacity", "100k", "--host-capacity", "400k", "--batch", "4"]
-    lie = ["--inject", "diverge:rank=3,step=40", "--journal", str(folder)]
+    lie = ["--inject", "diverge:rank=3,step=40", "--journal", str(folder), "--step-ms", str(ALL_DECIDE_MS)]
     done = subprocess.run([*COMMAND, *ranks, *lie], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
