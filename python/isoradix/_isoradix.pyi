@@ -1,6 +1,7 @@
 """Types of the compiled module. Everything here is re-exported by `isoradix`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
 from typing import Any, Final, Literal, NoReturn, TypeAlias, final
 
 import numpy as np
@@ -1298,6 +1299,86 @@ def read_at_once(connection: int, most: int) -> bytes | None:
 
 def write_at_once(connection: int, data: BytesLike) -> int:
     """Hand bytes over, with the GIL held; how many of them there was room for."""
+
+@final
+class StorageCall:
+    """A call to a storage engine: what has become of its pages so far, and whether anybody still waits for it."""
+
+    def __new__(cls, pages: int) -> StorageCall: ...
+    def finish(self, page: int, status: int) -> None:
+        """Tell what became of a page."""
+    def cancel(self) -> None:
+        """Nobody waits any more: the engine stops as soon as it can."""
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was given up."""
+    @property
+    def statuses(self) -> bytes:
+        """What has become of each page so far: a byte each."""
+    @property
+    def failure(self) -> str | None:
+        """Why the first page failed that did, as the file store says."""
+
+@final
+class FileStore:
+    """Pages in a folder, each in a file of its own with a seal behind it. Any thread and any process may use it."""
+
+    def __new__(
+        cls,
+        root: str | PathLike[str],
+        *,
+        raw: bool = False,
+        limit: int | None = None,
+        direct: bool = False,
+        threads: int | None = None,
+    ) -> FileStore: ...
+    @property
+    def direct(self) -> bool:
+        """Whether reads and writes go around the system's cache."""
+    @property
+    def evicted(self) -> int:
+        """Pages that this object has evicted."""
+    def usage(self) -> tuple[int, int]:
+        """Pages there are, and their bytes on the disk."""
+    def exists(self, keys: list[bytes]) -> list[bool]:
+        """Whether there is a file for each key; what is in it is not looked at."""
+    def get(
+        self,
+        keys: list[bytes],
+        memory: Any,
+        offsets: IntSequence,
+        pieces: int,
+        piece_bytes: int,
+        call: StorageCall,
+    ) -> None:
+        """Read pages, without the GIL. Of a page that is not done the bytes are undefined."""
+    def put(
+        self,
+        keys: list[bytes],
+        memory: Any,
+        offsets: IntSequence,
+        pieces: int,
+        piece_bytes: int,
+        call: StorageCall,
+    ) -> None:
+        """Publish pages, without the GIL; one that is there already is only used."""
+    def remove(self, keys: list[bytes]) -> None:
+        """Remove pages; one that is not there is no error."""
+    def clear(self) -> None:
+        """Remove all pages."""
+
+def page_hashes(
+    tokens: IntSequence, page_size: int, *, bigram: bool = False, previous: bytes | None = None
+) -> list[bytes]:
+    """Chained SHA-256 hashes of a key's whole pages: each names all tokens up to its end."""
+
+def seal_pages(keys: list[bytes], memory: Any, offsets: IntSequence, pieces: int, piece_bytes: int) -> bytes:
+    """The seals of pages, one after another: 32 bytes each, which fit only these bytes under this key."""
+
+def check_pages(
+    keys: list[bytes], memory: Any, offsets: IntSequence, pieces: int, piece_bytes: int, seals: BytesLike
+) -> bytes:
+    """Check pages against the seals that came with them; a status for each, 1 for done or 3 for corrupt."""
 
 class IsoradixError(Exception):
     """Base class of every error this package raises on purpose."""

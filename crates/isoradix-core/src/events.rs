@@ -15,13 +15,12 @@ use crate::error::Error;
 use crate::limits::EVENT_ENTRIES_MAX;
 use crate::namespace::Namespace;
 use crate::node::{NodeId, ROOT};
+use crate::page_hash::{PageHash, page_hash};
 use crate::residency::Residency;
 use crate::sha256::Sha256;
 use crate::tree::Tree;
 
 const NAMESPACE_TAG: &[u8] = b"isoradix-kv-event-namespace-1";
-
-type BlockHash = [u8; 32];
 
 /// Where blocks are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +76,7 @@ pub enum KvEvent {
 /// Block hashes of all nodes, and the events not drained yet.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    hashes: Vec<Vec<BlockHash>>,
+    hashes: Vec<Vec<PageHash>>,
     pending: Vec<KvEvent>,
     /// Hashes and tokens in `pending`, and one for each event.
     entries: usize,
@@ -102,11 +101,11 @@ impl EventLog {
         let first = tree.token_before(id);
         let mut previous =
             self.block_before(tree, id).or_else(|| namespace_seed(&tree.namespaces[node.namespace].name));
-        let hashes: Vec<BlockHash> = (0..node.pages as usize)
+        let hashes: Vec<PageHash> = (0..node.pages as usize)
             .map(|page| {
                 let range = page * tree.page..(page + 1) * tree.page;
                 let before_page = if page == 0 { first } else { first.map(|_| tokens[range.start - 1]) };
-                let hash = block_hash(previous.as_ref(), before_page, &tokens[range]);
+                let hash = page_hash(previous.as_ref(), before_page, &tokens[range]);
                 previous = Some(hash);
                 hash
             })
@@ -127,7 +126,7 @@ impl EventLog {
     }
 
     /// The last block of the parent.
-    fn block_before(&self, tree: &Tree, id: NodeId) -> Option<BlockHash> {
+    fn block_before(&self, tree: &Tree, id: NodeId) -> Option<PageHash> {
         let parent = tree.nodes[id].parent;
         if tree.nodes[parent].is_root() { None } else { self.of(parent).last().copied() }
     }
@@ -203,11 +202,11 @@ impl EventLog {
         false
     }
 
-    fn of(&self, id: NodeId) -> &[BlockHash] {
+    fn of(&self, id: NodeId) -> &[PageHash] {
         self.hashes.get(id as usize).map_or(&[], Vec::as_slice)
     }
 
-    fn slot(&mut self, id: NodeId) -> &mut Vec<BlockHash> {
+    fn slot(&mut self, id: NodeId) -> &mut Vec<PageHash> {
         if self.hashes.len() <= id as usize {
             self.hashes.resize_with(id as usize + 1, Vec::new);
         }
@@ -218,8 +217,8 @@ impl EventLog {
     pub(crate) fn memory_bytes(&self, tree: &Tree) -> usize {
         let blocks =
             usize::try_from(tree.counts().device + tree.counts().host_only).expect("cached tokens are in memory");
-        self.hashes.capacity() * size_of::<Vec<BlockHash>>()
-            + blocks * size_of::<BlockHash>()
+        self.hashes.capacity() * size_of::<Vec<PageHash>>()
+            + blocks * size_of::<PageHash>()
             + self.pending.capacity() * size_of::<KvEvent>()
             + self.entries * size_of::<i64>()
     }
@@ -263,23 +262,7 @@ fn entries_of(event: &KvEvent) -> usize {
     }
 }
 
-fn block_hash(previous: Option<&BlockHash>, token_before: Option<u32>, tokens: &[u32]) -> BlockHash {
-    let mut sha = Sha256::new();
-    if let Some(previous) = previous {
-        sha.update(previous);
-    }
-    let mut left = token_before;
-    for token in tokens {
-        if let Some(first_of_pair) = left {
-            sha.update(&first_of_pair.to_le_bytes());
-            left = Some(*token);
-        }
-        sha.update(&token.to_le_bytes());
-    }
-    sha.finish()
-}
-
-fn namespace_seed(namespace: &Namespace) -> Option<BlockHash> {
+fn namespace_seed(namespace: &Namespace) -> Option<PageHash> {
     if *namespace == Namespace::default() {
         return None;
     }
@@ -298,6 +281,6 @@ fn namespace_seed(namespace: &Namespace) -> Option<BlockHash> {
     Some(sha.finish())
 }
 
-fn published(hash: &BlockHash) -> i64 {
+fn published(hash: &PageHash) -> i64 {
     i64::from_be_bytes(hash[..8].try_into().expect("eight bytes"))
 }

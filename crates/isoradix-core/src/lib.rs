@@ -7,7 +7,7 @@
 //! Start at [`PrefixCache`] for one rank and one tier, at [`Rank`] for many ranks and two. Layers, each importing only from those
 //! before it:
 //!
-//! 1. `error`, `limits`, `hash`, `ints`, `clock`, `namespace`, `sha256`: values; `defects`: mistakes that tests ask for
+//! 1. `error`, `limits`, `hash`, `ints`, `clock`, `namespace`, `sha256`, `page_hash`: values; `defects`: mistakes that tests ask for
 //! 2. `residency`, `node`, `edges`, `extent`, `runs`: storage
 //! 3. `tree`: structure, sizes, invariants
 //! 4. `order`: which node is evicted next
@@ -49,6 +49,7 @@ mod node;
 pub mod operation;
 mod order;
 mod ordinal;
+mod page_hash;
 mod pool;
 pub mod protocol;
 mod provenance;
@@ -74,6 +75,7 @@ pub use namespace::Namespace;
 pub use node::NodeHandle;
 pub use order::{Builtin, Eviction, NodeFacts, Policy, PolicyFailure, PolicyKey};
 pub use ordinal::Ordinal;
+pub use page_hash::{PageHash, page_hashes};
 pub use pool::SlotPool;
 pub use provenance::{Agreed, PerRank};
 pub use rank::Rank;

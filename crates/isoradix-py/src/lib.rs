@@ -33,6 +33,7 @@ mod rows;
 mod scalars;
 mod shared;
 mod simulate;
+mod storage;
 mod stream;
 mod tiered;
 mod walk;
@@ -62,6 +63,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rows::register(module)?;
     connection::register(module)?;
     simulate::register(module)?;
+    storage::register(module)?;
     // The package says what is public.
     module.delattr("__all__")
 }

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from isoradix import IsoradixError, __version__
-from isoradix.cli import bench, journals, replay, sim, sweep, waits
+from isoradix.cli import bench, journals, replay, sim, storage, sweep, waits
 from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, lose_output, reason_of, show_error
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -56,6 +56,7 @@ for command, examples, summary in (
     (journals.replay_journal, journals.REPLAY_EXAMPLES, "Do again what one rank did, from its journal."),
 ):
     app.command(epilog=_literal(examples), short_help=summary)(command)
+app.add_typer(storage.app, name="storage", short_help="External stores of KV pages: try, look, clear.")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -47,6 +47,10 @@ pub(crate) const DESTINATION_ROWS: Role =
 pub(crate) const SOURCE_ROWS: Role =
     Role { name: "source_rows", item: "row", max: i64::MAX as u64, accepted: NARROW, hint: None };
 
+/// Where pieces of pages begin in a memory.
+pub(crate) const OFFSETS: Role =
+    Role { name: "offsets", item: "offset", max: i64::MAX as u64, accepted: NARROW, hint: None };
+
 impl Role {
     /// The argument, for a message of the caller's own.
     pub(crate) fn name(&self) -> &'static str {

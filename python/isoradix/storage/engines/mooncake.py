@@ -1,0 +1,236 @@
+"""mooncake://master:port: pages in the memory of a Mooncake cluster, moved in place.
+
+Options: `protocol` (`tcp` or `rdma`), `device` (RDMA devices between commas), `segment` (bytes of this process's memory that
+the cluster may use, 0 unless given), `buffer` (bytes for the client's own use, 16Mi unless given), `hostname` (this machine's
+address, as others reach it; 127.0.0.1 unless given), `metadata` (P2PHANDSHAKE unless given), `replicas` (1 unless given),
+`prefix` (of all keys, `isoradix/` unless given).
+
+A key that the cluster knows may be of a process that is gone, and a page that it has taken may be dropped without a word. So
+every page is stored with a seal behind it, and none is believed whose seal does not fit.
+"""
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+
+from isoradix._isoradix import check_pages, seal_pages
+from isoradix.storage.call import Call, Status
+from isoradix.storage.engine import Capabilities
+from isoradix.storage.engines.sealed import SEAL_BYTES
+from isoradix.storage.errors import PermanentStorageError, TemporaryStorageError
+from isoradix.storage.url import StorageURL
+from isoradix.storage.views import PageViews
+
+_SLAB_PAGES: Final = 256
+"""Pages of a call to the client, each with a place for its seal."""
+_MISSING: Final = -704
+_TOO_SMALL: Final = -600
+_NO_SPACE: Final = -200
+_TRANSFER_FAILED: Final = -800
+_LEASED: Final = -706
+_RPC_FAILED: Final = -900
+_MEANINGS: Final = {
+    _NO_SPACE: "the cluster has no room",
+    _LEASED: "somebody reads the page",
+    _TRANSFER_FAILED: "the memory's owner does not answer",
+    _RPC_FAILED: "the master does not answer",
+}
+
+
+class Slabs:
+    """Registered memory for seals: one piece for each call that is going on.
+
+    Args:
+        store: the client.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._free: list[Any] = []
+
+    def take(self) -> Any:
+        """A slab that nobody uses: uint8, a seal for each page of a call."""
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+        slab = np.zeros(_SLAB_PAGES * SEAL_BYTES, np.uint8)
+        _register(self._store, slab)
+        return slab
+
+    def give_back(self, slab: Any) -> None:
+        """The call is over."""
+        with self._lock:
+            self._free.append(slab)
+
+
+class MooncakeEngine:
+    """Pages in a Mooncake cluster.
+
+    Args:
+        store: a client that is set up.
+        prefix: of all keys.
+        replicas: of each page.
+    """
+
+    def __init__(self, store: Any, prefix: str, replicas: int) -> None:
+        self._store, self._prefix = store, prefix
+        self._slabs = Slabs(store)
+        self._config = ReplicateConfig()
+        self._config.replica_num = replicas
+        self.capabilities = Capabilities(
+            zero_copy=True,
+            checked=True,
+            durable=False,
+            shared=True,
+            key_bytes_max=512,
+            page_bytes_max=None,
+        )
+
+    def register(self, memory: Any) -> None:
+        """Registers the memory, so that it is moved from and to in place."""
+        _register(self._store, memory)
+
+    def exists(self, keys: Sequence[bytes], call: Call) -> list[bool]:
+        """What the master knows; the memory behind it may be gone."""
+        found = [int(code) for code in self._store.batch_is_exist([self._name(key) for key in keys])]
+        if any(code < 0 for code in found):
+            raise _failure("exists", min(found))
+        return [code == 1 for code in found]
+
+    def get(self, keys: Sequence[bytes], views: PageViews, call: Call) -> None:
+        """Reads pages and seals in place, and checks them."""
+        for places in _portions(len(keys)):
+            if call.cancelled:
+                return
+            some, slab = views.take(places), self._slabs.take()
+            names = [self._name(keys[place]) for place in places]
+            codes = self._store.batch_get_into_multi_buffers(names, *_buffers(some, slab))
+            there = [at for at, code in enumerate(codes) if int(code) == views.page_bytes + SEAL_BYTES]
+            statuses = self._check([keys[places[at]] for at in there], some.take(there), slab, there)
+            self._slabs.give_back(slab)
+            for at, place in enumerate(places):
+                if at in statuses:
+                    call.finish(place, statuses[at])
+                else:
+                    self._tell("get", call, place, int(codes[at]))
+
+    @staticmethod
+    def _check(keys: list[bytes], views: PageViews, slab: Any, there: list[int]) -> dict[int, Status]:
+        seals = slab.reshape(-1, SEAL_BYTES)[there].tobytes()
+        codes = check_pages(keys, views.memory, views.offsets.reshape(-1), views.pieces, views.piece_bytes, seals)
+        return {at: Status(code) for at, code in zip(there, codes, strict=True)}
+
+    def put(self, keys: Sequence[bytes], views: PageViews, call: Call) -> None:
+        """Stores pages from where they lie, each with its seal behind it."""
+        for places in _portions(len(keys)):
+            if call.cancelled:
+                return
+            some, slab = views.take(places), self._slabs.take()
+            of_some = [keys[place] for place in places]
+            seals = seal_pages(of_some, some.memory, some.offsets.reshape(-1), some.pieces, some.piece_bytes)
+            slab[: len(seals)] = np.frombuffer(seals, np.uint8)
+            names = [self._name(key) for key in of_some]
+            codes = self._store.batch_put_from_multi_buffers(names, *_buffers(some, slab), self._config)
+            self._slabs.give_back(slab)
+            for place, code in zip(places, codes, strict=True):
+                self._tell("put", call, place, int(code))
+
+    def _tell(self, verb: str, call: Call, place: int, code: int) -> None:
+        if code == 0 and verb == "put":
+            call.finish(place, Status.DONE)
+        elif code == _MISSING:
+            call.finish(place, Status.MISSING)
+        elif code >= 0 or code == _TOO_SMALL:
+            call.finish(place, Status.WRONG_SIZE)
+        else:
+            call.fail([place], _failure(verb, code), Status.FULL if code == _NO_SPACE else Status.FAILED)
+
+    def remove(self, keys: Sequence[bytes], call: Call) -> None:
+        """Removes pages. One that was read a moment ago is leased, and stays."""
+        for key in keys:
+            code = int(self._store.remove(self._name(key)))
+            if code < 0 and code not in (_MISSING, _LEASED):
+                raise _failure("remove", code)
+            call.check()
+
+    def clear(self, call: Call) -> None:
+        """Removes all pages with the prefix, but for leased ones."""
+        code = int(self._store.remove_by_regex(f"^{self._prefix}.*"))
+        if code < 0:
+            raise _failure("clear", code)
+
+    def usage(self, call: Call) -> Mapping[str, int | float | str]:
+        """The master tells more at its metrics port."""
+        return {"engine": "mooncake"}
+
+    def close(self) -> None:
+        """Leaves the cluster, and takes this process's memory with it."""
+        self._store.close()
+
+    def _name(self, key: bytes) -> str:
+        return self._prefix + key.hex()
+
+
+def open_engine(url: StorageURL) -> MooncakeEngine:
+    """The engine of a mooncake:// URL, once the master has answered.
+
+    Raises:
+        PermanentStorageError, TemporaryStorageError: the URL is refused; the master does not answer.
+    """
+    if not url.host or url.port is None:
+        raise PermanentStorageError(f"{url.text} names no master and port\nhint: as in mooncake://master:50051")
+    protocol = url.choice("protocol", ("tcp", "rdma"), "tcp")
+    device, hostname = url.string("device", "") or "", url.string("hostname", "127.0.0.1") or ""
+    segment, buffer = _bytes(url, "segment", 0), _bytes(url, "buffer", 16 << 20)
+    metadata = url.string("metadata", "P2PHANDSHAKE") or ""
+    replicas = url.number("replicas", 1, 1, 64)
+    prefix = url.string("prefix", "isoradix/") or ""
+    url.finish()
+    if not all(character.isascii() and (character.isalnum() or character in "_-/") for character in prefix):
+        raise PermanentStorageError(f"prefix {prefix!r} of {url.text}\nhint: letters, digits, _ - and / are taken")
+    store = MooncakeDistributedStore()
+    code = store.setup(hostname, metadata, segment, buffer, protocol, device, f"{url.host}:{url.port}")
+    if code != 0:
+        raise TemporaryStorageError(
+            f"the client of {url.text} cannot be set up: code {code}\nhint: see whether mooncake_master runs there"
+        )
+    return MooncakeEngine(store, prefix, replicas)
+
+
+def _bytes(url: StorageURL, name: str, default: int) -> int:
+    return url.size(name, default) or 0
+
+
+def _portions(pages: int) -> list[list[int]]:
+    return [list(range(at, min(at + _SLAB_PAGES, pages))) for at in range(0, pages, _SLAB_PAGES)]
+
+
+def _buffers(views: PageViews, slab: Any) -> tuple[list[list[int]], list[list[int]]]:
+    """Addresses and sizes of each page's pieces, and of its seal."""
+    pages = _address(views.memory) + views.offsets
+    seals = _address(slab) + np.arange(len(views)).reshape(-1, 1) * SEAL_BYTES
+    addresses: list[list[int]] = np.hstack([pages, seals]).tolist()
+    return addresses, [[views.piece_bytes] * views.pieces + [SEAL_BYTES]] * len(views)
+
+
+def _address(memory: Any) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def _register(store: Any, memory: Any) -> None:
+    size = memoryview(memory).nbytes
+    code = int(store.register_buffer(_address(memory), size))
+    if code != 0:
+        raise TemporaryStorageError(
+            f"{size} bytes of memory cannot be registered: code {code}\nhint: with rdma raise the limit of locked memory"
+        )
+
+
+def _failure(verb: str, code: int) -> TemporaryStorageError:
+    meaning = _MEANINGS.get(code, "see the codes in Mooncake's documentation")
+    return TemporaryStorageError(f"mooncake: {verb} gave {code}: {meaning}\nhint: see whether master and owners run")
