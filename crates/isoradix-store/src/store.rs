@@ -184,24 +184,27 @@ impl FileStore {
 
     fn put_portion(&self, portion: std::ops::Range<usize>, keys: &[&[u8]], pages: &[PageRef<'_>], call: &Call) {
         let bytes = |index: usize| self.mode.file_bytes(pages[index].bytes());
-        let mut missing = vec![];
-        for index in portion.clone() {
+        let (mut there, mut missing) = (vec![], vec![]);
+        for index in portion {
             let size = fs::metadata(self.path(keys[index])).map(|found| found.len());
             if self.limit.is_some_and(|limit| bytes(index) > limit) {
                 call.finish(index, Status::TooLarge);
             } else if size.is_ok_and(|size| size == bytes(index)) {
                 call.finish(index, Status::Done);
+                there.push((keys[index], bytes(index)));
             } else {
                 missing.push(index);
             }
         }
+        // First, lest these are the ones that make room. What the ledger could not be told of is adopted by whoever opens the
+        // folder next.
+        let _ = self.tell(|ledger| ledger.used(&there));
         self.make_room(missing.iter().map(|&index| bytes(index)).sum());
         let total = missing.iter().map(|&index| pages[index].bytes()).sum();
-        self.share(total, missing.into_iter(), |index| self.put_one(index, keys[index], &pages[index], call));
-        let put = portion.filter(|&index| call.status(index) == Some(Status::Done));
-        let used: Vec<(&[u8], u64)> = put.map(|index| (keys[index], bytes(index))).collect();
-        // What could not be told is adopted by whoever opens the folder next.
-        let _ = self.tell(|ledger| ledger.used(&used));
+        self.share(total, missing.iter().copied(), |index| self.put_one(index, keys[index], &pages[index], call));
+        let put = missing.iter().copied().filter(|&index| call.status(index) == Some(Status::Done));
+        let put: Vec<(&[u8], u64)> = put.map(|index| (keys[index], bytes(index))).collect();
+        let _ = self.tell(|ledger| ledger.used(&put));
     }
 
     fn put_one(&self, index: usize, key: &[u8], page: &PageRef<'_>, call: &Call) {

@@ -1,0 +1,152 @@
+"""What goes wrong in a store: never a wrong byte, never a wait beyond its deadline."""
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from isoradix.storage import Backend, Outcome, PageViews, Status, StorageError, StorageTimeoutError
+from isoradix.storage.check import Checker
+
+from .servers import opened
+
+if TYPE_CHECKING:
+    from .servers import Server
+
+GRACE_S = 0.5
+"""How much later than its deadline a call may return, where two cores run several servers."""
+
+
+def put(store: Backend, checker: Checker, pages: int) -> tuple[list[bytes], list[bytes]]:
+    """Pages that are there; keys and bytes."""
+    keys, views, right = checker.fresh(pages)
+    assert store.put_from(keys, views, timeout_s=20).done == pages
+    return keys, [page.tobytes() for page in right]
+
+
+def read(store: Backend, checker: Checker, keys: list[bytes], right: list[bytes], timeout_s: float = 5.0) -> Outcome:
+    """Reads pages; whatever is done has to be right, and time is kept."""
+    room = checker.room(len(keys))
+    begun = time.monotonic()
+    outcome = store.get_into(keys, room, timeout_s=timeout_s)
+    assert time.monotonic() - begun < timeout_s + GRACE_S
+    for at, status in enumerate(outcome.statuses):
+        assert status is not Status.PENDING
+        assert status is not Status.DONE or room.read(at) == right[at]
+    return outcome
+
+
+def test_every_flipped_bit_is_a_miss(server: "Server", backend: Backend) -> None:
+    checker = Checker(backend, 64, 1)
+    bits = range(96 * 8) if server.url.startswith("file") else range(0, 96 * 8, 61)
+    keys, right = put(backend, checker, 1)
+    for bit in bits:
+        server.flip(keys[0], bit)
+        assert read(backend, checker, keys, right).statuses == (Status.CORRUPT,), f"bit {bit}"
+        backend.remove(keys)
+        views = PageViews.whole(bytearray(right[0]), 64)
+        assert backend.put_from(keys, views).done == 1
+    assert read(backend, checker, keys, right).done == 1
+
+
+def test_a_page_that_is_gone_is_a_miss(server: "Server", backend: Backend) -> None:
+    checker = Checker(backend, 1000, 4)
+    keys, right = put(backend, checker, 4)
+    server.lose(keys[2])
+    outcome = read(backend, checker, keys, right)
+    assert (outcome.leading, outcome.statuses[2]) == (2, Status.MISSING)
+
+
+def test_a_server_that_was_killed(process_server: "Server", process_backend: Backend) -> None:
+    store, checker = process_backend, Checker(process_backend, 1000, 4)
+    keys, right = put(store, checker, 4)
+    process_server.kill()
+    outcome = read(store, checker, keys, right, timeout_s=1.0)
+    assert outcome.done == 0
+    assert isinstance(outcome.error, StorageError)
+    _, views, _ = checker.fresh(4)
+    outcome = store.put_from(keys, views, timeout_s=0.5)
+    assert not outcome.done or process_server.url.startswith("mooncake")
+
+
+def test_a_server_that_was_stopped(process_server: "Server", process_backend: Backend) -> None:
+    store, checker = process_backend, Checker(process_backend, 1000, 4)
+    keys, right = put(store, checker, 4)
+    process_server.stop()
+    outcome = read(store, checker, keys, right, timeout_s=0.5)
+    assert set(outcome.statuses) <= {Status.LATE, Status.FAILED, Status.MISSING}
+    begun = time.monotonic()
+    other, views, _ = checker.fresh(4)
+    late = store.put_from(other, views, timeout_s=0.5)
+    assert time.monotonic() - begun < 0.5 + GRACE_S
+    assert late.done < 4 or process_server.url.startswith("mooncake")
+    process_server.go_on()
+    assert outcome.wait_released(30)
+    assert late.wait_released(30)
+    end = time.monotonic() + 30
+    while read(store, checker, keys, right).done < 4:
+        assert time.monotonic() < end, "a server that goes on is used again"
+
+
+def test_threads_that_never_return_are_bounded(process_server: "Server") -> None:
+    with opened(process_server, workers=2) as store:
+        checker = Checker(store, 1000, 1)
+        keys, right = put(store, checker, 1)
+        process_server.stop()
+        before = threading.active_count()
+        begun = time.monotonic()
+        for _ in range(6):
+            read(store, checker, keys, right, timeout_s=0.2)
+        assert time.monotonic() - begun < 6 * 0.2 + 2 * GRACE_S
+        assert threading.active_count() <= before + 3
+        process_server.go_on()
+
+
+def test_a_server_that_restarts_in_a_batch(process_server: "Server", process_backend: Backend) -> None:
+    store, checker = process_backend, Checker(process_backend, 4000, 64)
+    keys, right = put(store, checker, 64)
+    over = threading.Event()
+    wrong: list[str] = []
+
+    def use() -> None:
+        while not over.is_set():
+            try:
+                read(store, checker, keys, right, timeout_s=1.0)
+                store.put_from(keys, PageViews.whole(bytearray(b"".join(right)), 4000), timeout_s=1.0)
+            except BaseException as error:
+                wrong.append(repr(error))
+                return
+
+    threads = [threading.Thread(target=use) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    process_server.restart()
+    time.sleep(0.3)
+    over.set()
+    for thread in threads:
+        thread.join(30)
+    assert not wrong
+
+
+def test_exists_says_so_if_it_cannot_know(process_server: "Server", process_backend: Backend) -> None:
+    process_server.stop()
+    begun = time.monotonic()
+    with pytest.raises(StorageTimeoutError, match="hint: "):
+        process_backend.exists([b"key"], timeout_s=0.3)
+    assert time.monotonic() - begun < 0.3 + GRACE_S
+    process_server.go_on()
+
+
+def test_no_late_byte_comes_to_a_page_of_another(process_server: "Server", process_backend: Backend) -> None:
+    store, checker = process_backend, Checker(process_backend, 1000, 4)
+    keys, right = put(store, checker, 4)
+    process_server.stop()
+    room = checker.room(4)
+    outcome = store.get_into(keys, room, timeout_s=0.2)
+    process_server.go_on()
+    assert outcome.wait_released(30)
+    room.memory[:] = 7
+    time.sleep(0.3)
+    assert (np.asarray(room.memory) == 7).all(), "what was released is not written to"
