@@ -10,7 +10,7 @@ from isoradix import __version__
 from isoradix.cli.errors import FINDING, OK, UsageError
 from isoradix.cli.output import show_facts, show_json, show_table, tracking
 from isoradix.cli.values import count
-from isoradix.storage import Backend, PermanentStorageError, open_storage
+from isoradix.storage import Backend, PermanentStorageError, StorageURL, open_storage
 from isoradix.storage.check import Checker, Finding, Speed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=False)
@@ -127,7 +127,7 @@ def _document(url: str, findings: list[Finding], speeds: list[Speed]) -> dict[st
     return {
         "command": "storage check",
         "version": __version__,
-        "url": url.partition("?")[0].rpartition("@")[2] if "@" in url else url,
+        "url": StorageURL.parse(url).text,
         "kept": all(finding.kept for finding in findings),
         "promises": [{"name": finding.name, "kept": finding.kept, "detail": finding.detail} for finding in findings],
         "speeds": [

@@ -271,6 +271,8 @@ class Backend:
         over = self._workers.wait(job, call.deadline)
         if not over:
             call.give_up()
+        elif isinstance(job.error, InvalidInputError | InputTypeError):
+            raise job.error
         statuses = call.statuses
         error = call.error
         if over and job.error is not None:
@@ -294,7 +296,7 @@ class Backend:
         call = Call(0, self._deadline(timeout_s))
         try:
             return self._workers.answer(lambda: work(call), call.deadline, what)
-        except (StorageError, InvalidInputError, KeyboardInterrupt):
+        except (StorageError, InvalidInputError, InputTypeError):
             raise
         except Exception as error:
             raise _storage_error(error, what) from error
@@ -323,6 +325,6 @@ def _seconds(value: float) -> float:
 def _close(engine: Engine, workers: Workers, timeout_s: float) -> None:
     try:
         workers.wait(workers.start(engine.close), time.monotonic() + timeout_s)
-    except StorageError:
-        pass  # every thread is stuck in this engine: there is nothing to tell it
+    except (StorageError, RuntimeError):
+        pass  # every thread is stuck in this engine, or the interpreter takes no more of them: nobody can tell it
     workers.close()

@@ -1,0 +1,83 @@
+"""A Mooncake cluster on loopback: a master, and one process that gives memory. What happens, happens to the latter."""
+
+import importlib.util
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .servers import Opens, Process, answers, flipped, free_port, needed
+
+_OWNER = Path(__file__).with_name("mooncake_owner.py")
+
+
+class MooncakeServer(Opens):
+    """mooncake://, with 64 MiB."""
+
+    def __init__(self, folder: Path, memory: int = 64 << 20) -> None:
+        if importlib.util.find_spec("mooncake") is None:
+            if os.environ.get("CI") == "true":
+                pytest.fail("Mooncake is not installed, and its tests are mandatory here: make test installs it")
+            pytest.skip("Mooncake is not installed; docs/storage.md says how it is")
+        self._folder, self._memory = folder, memory
+        self.port = free_port()
+        self.url = f"mooncake://127.0.0.1:{self.port}"
+        self.master: Process
+        self.owner: Process
+        self._owners = 0
+        self._start_master()
+        self._start_owner()
+
+    def _start_master(self) -> None:
+        options = [f"--rpc_port={self.port}", "--rpc_address=127.0.0.1", f"--metrics_port={free_port()}"]
+        self.master = Process([needed("mooncake_master"), *options], self._folder / "master.log")
+        self.master.wait_for(lambda: answers(self.port))
+
+    def _start_owner(self) -> None:
+        self._owners += 1
+        ready = self._folder / f"owner{self._owners}"
+        command = [sys.executable, str(_OWNER), f"127.0.0.1:{self.port}", str(self._memory), str(ready)]
+        self.owner = Process(command, self._folder / "owner.log")
+        self.owner.wait_for(ready.exists)
+
+    def client(self) -> Any:
+        from mooncake.store import MooncakeDistributedStore
+
+        store = MooncakeDistributedStore()
+        assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", f"127.0.0.1:{self.port}") == 0
+        return store
+
+    def flip(self, key: bytes, bit: int) -> None:
+        client = self.client()
+        name = f"isoradix/{key.hex()}"
+        changed = flipped(client.get(name), bit)
+        assert client.remove(name, True) == 0
+        assert client.put(name, changed) == 0
+        client.close()
+
+    def lose(self, key: bytes) -> None:
+        client = self.client()
+        assert client.remove(f"isoradix/{key.hex()}", True) == 0
+        client.close()
+
+    def kill(self) -> None:
+        self.owner.end()
+
+    def stop(self) -> None:
+        self.owner.signal(signal.SIGSTOP)
+        self.master.signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.master.signal(signal.SIGCONT)
+        self.owner.signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        self.owner.end()
+        self._start_owner()
+
+    def close(self) -> None:
+        self.owner.end()
+        self.master.end()
