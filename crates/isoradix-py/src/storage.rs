@@ -382,9 +382,6 @@ struct Places<'a> {
     bytes: usize,
 }
 
-// SAFETY: the memory is held by the call that made it, which waits for those that use this.
-unsafe impl Sync for Places<'_> {}
-
 impl<'a> Places<'a> {
     fn len(&self) -> usize {
         self.starts.len() / self.pieces

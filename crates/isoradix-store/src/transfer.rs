@@ -58,22 +58,19 @@ impl Mode {
             if call.is_cancelled() {
                 return Ok(Status::Late);
             }
-            match source.read_exact(&mut chunk) {
+            match source.read_exact(&mut chunk, |bytes| if self.sealed { seal.update(bytes) }) {
                 Ok(()) => {}
                 // Somebody is cutting it: a page never changes its size.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Status::Corrupt),
                 Err(error) => return Err(error),
             }
-            if self.sealed {
-                chunk.iter().for_each(|slice| seal.update(slice));
-            }
         }
         if !self.sealed {
             return Ok(Status::Done);
         }
-        let mut found = [0; SEAL_BYTES];
-        match source.read_exact(&mut [IoSliceMut::new(&mut found)]) {
-            Ok(()) if found == seal.close(key) => Ok(Status::Done),
+        let (mut found, right) = ([0; SEAL_BYTES], seal.close(key));
+        match source.read_exact(&mut [IoSliceMut::new(&mut found)], |_| {}) {
+            Ok(()) if found == right => Ok(Status::Done),
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(Status::Corrupt),
         }
@@ -135,20 +132,37 @@ impl Source {
         Self { file, staged: direct.then(|| (Aligned::new(CHUNK), 0, 0)) }
     }
 
-    fn read_exact(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+    /// Fills the slices, and shows `see` all bytes in order.
+    fn read_exact(&mut self, slices: &mut [IoSliceMut<'_>], mut see: impl FnMut(&[u8])) -> io::Result<()> {
         match &mut self.staged {
-            None => read_vectored_exact(&mut self.file, slices),
-            Some(staged) => slices.iter_mut().try_for_each(|slice| read_staged(&mut self.file, staged, slice)),
+            None => read_vectored_exact(&mut self.file, slices, see),
+            Some(staged) => slices.iter_mut().try_for_each(|slice| {
+                read_staged(&mut self.file, staged, slice)?;
+                see(slice);
+                Ok(())
+            }),
         }
     }
 }
 
-fn read_vectored_exact(file: &mut File, mut slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+fn read_vectored_exact(
+    file: &mut File,
+    mut slices: &mut [IoSliceMut<'_>],
+    mut see: impl FnMut(&[u8]),
+) -> io::Result<()> {
     IoSliceMut::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
         match file.read_vectored(slices) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(size) => IoSliceMut::advance_slices(&mut slices, size),
+            Ok(size) => {
+                let mut left = size;
+                for slice in slices.iter() {
+                    let now = left.min(slice.len());
+                    see(&slice[..now]);
+                    left -= now;
+                }
+                IoSliceMut::advance_slices(&mut slices, size);
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
