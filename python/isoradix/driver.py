@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from isoradix import (
     Board,
@@ -38,6 +38,9 @@ from isoradix.consensus.plane import Plane, first_line, named_by
 from isoradix.copies.engine import Copy, CopyEngine
 from isoradix.journal.recorder import Recorder, make_folder, recorded
 from isoradix.journal.writer import LIMIT_BYTES
+
+if TYPE_CHECKING:
+    from isoradix.storage.tier import Storage
 
 _CACHE_DEFAULTS: Final[Mapping[str, object]] = {
     "policy": "lru",
@@ -96,6 +99,8 @@ class Driver:
         settings: what else must be equal on all ranks, name to value: dtype, model, environment.
         pacing: milliseconds from one vote to the next, equal on all ranks: while operations are under way, while there
             are none, while a rank is paused.
+        l3: what carries out its prefetches and stores, on every rank that has host pages or on none; None if there
+            is no external storage. Its owner closes the backend below it, and the pools, after the driver.
         journal: a folder in which this rank writes its journal, in a folder of the run; None for none. The ranks need
             not have it alike.
         journal_bytes: of a journal at most; the oldest of it is given up beyond that.
@@ -117,6 +122,7 @@ class Driver:
         host_pages: int | None = None,
         settings: Mapping[str, str] | None = None,
         pacing: tuple[int, int, int] = (1, 4, 50),
+        l3: "Storage | None" = None,
         journal: Path | None = None,
         journal_bytes: int = LIMIT_BYTES,
         **options: Any,
@@ -127,10 +133,15 @@ class Driver:
         if slots.page_size != page_size:
             what = f"page_size is {page_size}, and the pool of slots has pages of {slots.page_size}"
             raise InvalidInputError(f"{what}\nhint: one page size for cache and pools")
+        if l3 is not None and engine is None:
+            what = "l3 is given without a copy engine, and so without host pages"
+            raise InvalidInputError(f"{what}\nhint: storage lies below host memory: pass host_pages and an engine")
         if journal is not None:
             make_folder(journal)  # before the others wait for this rank
         self.plane = plane
         self.engine = engine
+        self.l3 = l3
+        options.setdefault("storage", l3 is not None)
         self.slots = slots
         self.loads: tuple[Copy, ...] = ()
         self._open = self._closed = False
@@ -158,6 +169,8 @@ class Driver:
             self.rank, self.cache = recorded(self.rank, self.cache, self.journal)
         if engine is not None:
             engine.attach(self.board)
+        if l3 is not None:
+            l3.attach(self.board)
         plane.start(self.rank, self.board, self.votes, self._poll)
 
     def _settings(self, page_size: int, options: Mapping[str, Any]) -> dict[str, str]:
@@ -241,6 +254,7 @@ class Driver:
         """The first half of `step`, for schedulers that are no block."""
         self._check_open()
         self._poll()
+        self._hear()
         frame = self.plane.enter(controls)
         self._open = True
         self.stopped = frame.stops
@@ -253,6 +267,14 @@ class Driver:
     def _poll(self) -> None:
         if self.engine is not None:
             self.engine.poll()
+
+    def _hear(self) -> None:
+        """What storage has answered: the prefetches reserve their pages, and begin."""
+        answers = () if self.l3 is None else self.l3.answers()
+        for operation, tokens in answers:
+            self.rank.found(operation, tokens)
+        if answers:
+            tuple(self._carry_out(self.rank.take_effects()))  # no load-back is among them
 
     def begin_loads(self) -> tuple[Copy, ...]:
         """Starts what the step has wished to load back so far, ahead of its end; the copies.
@@ -287,16 +309,26 @@ class Driver:
         """Starts copies; gives those that the forward pass waits for."""
         for effect in effects:
             match effect:
+                case Start(_, "prefetch" | "store"):
+                    self._storage.start(effect)
                 case Start(_, kind):
                     copy = self._engine.start(effect)
                     if kind == "load_back":
                         yield copy
                 case Cancel(operation):
-                    self._engine.cancel(operation)
+                    if self.l3 is None or not self.l3.cancel(operation):
+                        self._engine.cancel(operation)
                 case FreeSlots(slots):
                     self.slots.free(slots)
-                case Query(operation):
-                    self.rank.found(operation, 0)  # there is no storage tier yet
+                case Query(operation) if self.l3 is None:
+                    self.rank.found(operation, 0)
+                case Query():
+                    self._storage.query(effect)
+
+    @property
+    def _storage(self) -> "Storage":
+        assert self.l3 is not None, "without storage nothing is stored, and nothing is found to be fetched"
+        return self.l3
 
     @property
     def _engine(self) -> CopyEngine:
@@ -323,6 +355,8 @@ class Driver:
             self.journal.close()
         if self.engine is not None:
             try:
+                if self.l3 is not None:
+                    self.l3.close()
                 self.engine.close()
             except BaseException as error:
                 self.fail(error)

@@ -4,26 +4,28 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import typer
 
-from isoradix import StartRecord, TieredCache, __version__, agree
+from isoradix import IsoradixError, StartRecord, TieredCache, __version__, agree
 from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, show_error
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
 from isoradix.cli.values import capacity, count, given
 from isoradix.cluster.faults import KINDS, parse_faults
 from isoradix.cluster.job import PLANES, Job, TraceOf, WorkloadOf
 from isoradix.cluster.launcher import Launcher, Outcome
+from isoradix.cluster.prefetch import POLICIES, PrefetchPolicy
 from isoradix.cluster.result import RankResult
 from isoradix.cluster.summary import Summary, phases
 from isoradix.consensus.topology import RANKS_MAX, Topology
 from isoradix.journal.recorder import make_folder
 from isoradix.replay.source import Source, TraceSource, WorkloadSource
+from isoradix.storage import StorageError, open_storage
 from isoradix.report.cluster import cluster_page, failure_table, rank_table, run_facts, time_table
 
 _MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity", "journal")
-_NEEDS_A_CLUSTER: Final = ("plane", "write_policy", "batch", "step_ms", "inject", "report_ms", "fatal_ms", "store_rank")
+_NEEDS_A_CLUSTER: Final = ("plane", "storage", "prefetch_policy", "write_policy", "batch", "step_ms", "inject", "report_ms", "fatal_ms", "store_rank")
 _LONGEST_MS: Final = 86_400_000
 _HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "corrupt")
 
@@ -47,6 +49,12 @@ FATAL_MS: Final[Any] = typer.Option(metavar="MS", help="After how long a wait is
 JOURNAL: Final[Any] = typer.Option(
     metavar="DIR", help="Write a journal of each rank, for isoradix diff, view and replay-journal.", show_default=False
 )
+STORAGE: Final[Any] = typer.Option(
+    metavar="URL", help="External storage below host memory, for example file:///var/cache/kv.", show_default="none"
+)
+PREFETCH_POLICY: Final[Any] = typer.Option(
+    metavar="NAME", help=f"How long a request waits for storage: {', '.join(POLICIES)}."
+)
 STORE_RANK: Final[Any] = typer.Option(metavar="RANK", help="The rank that hosts the store where all ranks meet.")
 
 
@@ -69,6 +77,8 @@ class ClusterOptions:
     report_ms: str
     fatal_ms: str
     store_rank: str
+    storage: str | None
+    prefetch_policy: str
     journal: Path | None
 
 
@@ -98,6 +108,7 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
         raise UsageError(what, "add --tp 2, say")
     if not host and given(context, "write_policy"):
         raise UsageError("--write-policy is given without a host tier", "add --host-capacity 4M, say")
+    _check_storage(context, options, host)
     _check_faults(options.inject, topology, host)
     fatal_ms = count("--fatal-ms", options.fatal_ms, 100, _LONGEST_MS)
     job = Job(
@@ -115,6 +126,8 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
         report_ms=count("--report-ms", options.report_ms, 1, fatal_ms),
         fatal_ms=fatal_ms,
         store_rank=count("--store-rank", options.store_rank, 0, topology.ranks - 1),
+        storage=options.storage,
+        prefetch_policy=cast(PrefetchPolicy, options.prefetch_policy),
         journal=None if options.journal is None else str(make_folder(options.journal).resolve()),
     )
     # policy and write policy are refused here, not by every rank
@@ -125,6 +138,23 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
     if find_spec("torch") is None:
         raise UsageError("ranks and host tiers need torch, which is missing", 'pip install "isoradix[torch]"')
     return job
+
+
+def _check_storage(context: typer.Context, options: ClusterOptions, host: int) -> None:
+    if options.storage is None:
+        if given(context, "prefetch_policy"):
+            raise UsageError("--prefetch-policy is given without --storage", "add --storage file:///tmp/kv, say")
+        return
+    if not host:
+        raise UsageError("--storage is given without host memory, which it lies below", "add --host-capacity 4M, say")
+    if options.prefetch_policy not in POLICIES:
+        what = f"--prefetch-policy is {options.prefetch_policy!r}; there are {', '.join(POLICIES)}"
+        raise UsageError(what, "for example --prefetch-policy timeout")
+    try:
+        open_storage(options.storage).close()  # refused here, not by every rank
+    except (StorageError, IsoradixError) as error:
+        text, _, hint = str(error).partition("\nhint: ")
+        raise UsageError(f"--storage is {options.storage!r}: {text}", hint or "see docs/storage.md") from error
 
 
 def _check_faults(texts: Sequence[str], topology: Topology, host: int) -> None:
@@ -189,6 +219,9 @@ def _document(source: str, summary: Summary) -> dict[str, object]:
         "tokens": summary.tokens,
         "device_hit_tokens": summary.device_hits,
         "host_hit_tokens": summary.host_hits,
+        "storage": job.storage,
+        "prefetch_policy": None if job.storage is None else job.prefetch_policy,
+        "storage_hit_tokens": summary.storage_hits,
         "hit_rate": round(summary.hit_rate, 4),
         "hitseq": summary.hitseqs,
         "wall_s": round(outcome.wall_s, 3),

@@ -62,6 +62,8 @@ def replay(
     report_ms: Annotated[str, cluster.REPORT_MS] = "5000",
     fatal_ms: Annotated[str, cluster.FATAL_MS] = "60000",
     store_rank: Annotated[str, cluster.STORE_RANK] = "0",
+    storage: Annotated[str | None, cluster.STORAGE] = None,
+    prefetch_policy: Annotated[str, cluster.PREFETCH_POLICY] = "timeout",
     journal: Annotated[Path | None, cluster.JOURNAL] = None,
     report: Annotated[Path | None, REPORT] = None,
     json: Annotated[bool, JSON] = False,
@@ -93,6 +95,8 @@ def replay(
             report_ms=report_ms,
             fatal_ms=fatal_ms,
             store_rank=store_rank,
+            storage=storage,
+            prefetch_policy=prefetch_policy,
             journal=journal,
         )
         job = cluster.cluster_job(context, source, page, options)

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from isoradix.cluster.prefetch import PrefetchPolicy
 from isoradix.consensus.topology import Topology
 from isoradix.replay.source import Source, TraceSource, WorkloadSource
 
@@ -53,6 +54,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     report_ms: int = 5_000
     fatal_ms: int = 60_000
     store_rank: int = 0
+    storage: str | None = None
+    """The URL of external storage, without which there is none."""
+    prefetch_policy: PrefetchPolicy = "timeout"
     journal: str | None = None
     """A folder in which every rank writes its journal."""
 

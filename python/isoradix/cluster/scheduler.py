@@ -17,6 +17,7 @@ from isoradix import Control, LockReceipt, TieredCache, TieredMatchResult
 from isoradix.cluster.bytes import KvBytes, Words, prefix_words
 from isoradix.cluster.injector import Injector
 from isoradix.cluster.intake import Feed, Intake, Request
+from isoradix.cluster.prefetch import Prefetches
 from isoradix.cluster.steps import StepLog
 from isoradix.driver import Driver
 
@@ -46,12 +47,13 @@ class Served:
     lengths: "array[int]"
     device: "array[int]"
     host: "array[int]"
+    storage: "array[int]"
     uncached: int = 0
 
     def hitseq(self) -> str:
-        """As `isoradix replay` prints it: over what each request found, in both tiers."""
-        found = np.array(self.device, dtype="<u8") + np.array(self.host, dtype="<u8")
-        return hashlib.sha256(found.tobytes()).hexdigest()[:12]
+        """As `isoradix replay` prints it: over what each request found, in all tiers."""
+        found = sum(np.array(tier, dtype="<u8") for tier in (self.device, self.host, self.storage))
+        return hashlib.sha256(np.asarray(found).tobytes()).hexdigest()[:12]
 
 
 class Scheduler:
@@ -65,6 +67,7 @@ class Scheduler:
         injector: its faults.
         batch: requests that are admitted in a step at most.
         step_ms: what a forward pass takes beside the work on bytes.
+        prefetches: what requests wait for before they are admitted; None without external storage.
         patience_s: how long the leader waits at the end for what is under way.
     """
 
@@ -78,15 +81,17 @@ class Scheduler:
         *,
         batch: int,
         step_ms: float = 0.0,
+        prefetches: Prefetches | None = None,
         patience_s: float = 30.0,
     ) -> None:
         self._driver, self._kv, self._feed, self._intake, self._injector = driver, kv, feed, intake, injector
         self._batch, self._step_s, self._patience_s = batch, step_ms / 1e3, patience_s
+        self._prefetches = prefetches
         self._waiting: deque[Request] = deque()
         self._running: deque[Running] = deque()
         self._step = 0
         self._finished: float | None = None
-        self.served = Served(array("q"), array("q"), array("q"))
+        self.served = Served(*(array("q") for _ in range(4)))
         self.digests = array("Q")
         self.log = StepLog()
 
@@ -130,8 +135,10 @@ class Scheduler:
 
     def _controls(self) -> list[Control]:
         """The leader says when it is over: once nothing runs and nothing is under way, or takes too long to end."""
-        if not (self._driver.plane.place.leads and self._idle()):
+        if not self._driver.plane.place.leads:
             return []
+        if not self._idle():
+            return [] if self._prefetches is None else self._prefetches.controls()
         now, cache = time.monotonic(), self._driver.cache
         if self._finished is None:
             self._finished = now
@@ -152,22 +159,33 @@ class Scheduler:
             cache.unlock(running.lock)
 
     def _admit(self, cache: TieredCache) -> list[Running]:
-        """Requests join in their order, until one does not fit."""
+        """Requests join in their order, past those that wait for storage, until one does not fit."""
         fresh: list[Running] = []
-        while self._waiting and len(fresh) < self._batch:
-            request = self._waiting[0]
+        for request in self._ready(cache):
             found = cache.match_prefix(request.key)
             if len(request.key) > self._driver.slots.total:
                 self.served.uncached += 1
-                self._note(request, found.hit_tokens, 0)
+                self._note(request, found.hit_tokens, 0, 0)
             elif (running := self._try(cache, request, found)) is not None:
                 fresh.append(running)
-                self._note(request, running.hit, running.cached - running.hit)
+                stored = 0 if self._prefetches is None else self._prefetches.brought(request, running.cached)
+                loaded = running.cached - running.hit
+                self._note(request, running.hit, loaded - min(stored, loaded), min(stored, loaded))
             else:
                 break
-            self._waiting.popleft()
+            self._waiting.remove(request)
+            if len(fresh) == self._batch:
+                break
         self._running.extend(fresh)
         return fresh
+
+    def _ready(self, cache: TieredCache) -> list[Request]:
+        """Who could be admitted. Who is new asks storage first."""
+        if self._prefetches is None:
+            return list(self._waiting)
+        for request in self._waiting:
+            self._prefetches.ask(cache, request)
+        return [request for request in self._waiting if self._prefetches.is_over(cache, request)]
 
     def _try(self, cache: TieredCache, request: Request, found: TieredMatchResult) -> Running | None:
         lock = cache.lock(found.node)
@@ -206,10 +224,11 @@ class Scheduler:
             self._driver.slots.free(slots)
         return loaded
 
-    def _note(self, request: Request, device: int, host: int) -> None:
+    def _note(self, request: Request, device: int, host: int, storage: int) -> None:
         self.served.lengths.append(len(request.key))
         self.served.device.append(device)
         self.served.host.append(host)
+        self.served.storage.append(storage)
 
     # the forward pass
 

@@ -43,7 +43,7 @@ class Summary:
         logs = [one.requests_log() for one in self.domains]
         turns = [np.arange(len(log["lengths"])) for log in logs]
         order = np.argsort(np.concatenate([*turns, np.zeros(0)]), kind="stable")
-        names, empty = ("lengths", "device", "host"), np.zeros(0, dtype=np.int64)
+        names, empty = ("lengths", "device", "host", "storage"), np.zeros(0, dtype=np.int64)
         return {name: np.concatenate([*(log[name] for log in logs), empty])[order] for name in names}
 
     @property
@@ -63,8 +63,12 @@ class Summary:
         return int(self.served["host"].sum())
 
     @property
+    def storage_hits(self) -> int:
+        return int(self.served["storage"].sum())
+
+    @property
     def hit_rate(self) -> float:
-        return (self.device_hits + self.host_hits) / self.tokens if self.tokens else 0.0
+        return (self.device_hits + self.host_hits + self.storage_hits) / self.tokens if self.tokens else 0.0
 
     @property
     def checked_tokens(self) -> int:

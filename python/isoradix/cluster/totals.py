@@ -12,8 +12,15 @@ TOKENS: Final = (
     "reclaimed_tokens",
     "backed_up_tokens",
     "loaded_back_tokens",
+    "prefetched_tokens",
+    "stored_tokens",
 )
-KINDS: Final[tuple[Literal["backup"], Literal["load_back"]]] = ("backup", "load_back")
+KINDS: Final[tuple[Literal["backup", "load_back", "prefetch", "store"], ...]] = (
+    "backup",
+    "load_back",
+    "prefetch",
+    "store",
+)
 
 Operations = dict[str, dict[str, int]]
 

@@ -25,6 +25,7 @@ from isoradix.cluster.faults import parse_faults
 from isoradix.cluster.injector import Injector
 from isoradix.cluster.intake import Feed, Intake, OwnIntake
 from isoradix.cluster.job import Job, PlaneName, Task
+from isoradix.cluster.prefetch import Prefetches, patience
 from isoradix.cluster.result import Progress, RankFailure, RankResult, Ready, write_message
 from isoradix.cluster.scheduler import Scheduler
 from isoradix.cluster.totals import operation_totals, token_totals
@@ -100,11 +101,15 @@ class Worker:
         job, place = self._job, self._place
         intake = self._intake(feed, plane)  # before the plane votes: then nothing else may be gathered
         slots = SlotPool(job.slots, page_size=job.page_size)
-        engine = None
+        engine, backend, tier = None, None, None
         if memory.host is not None:
             from isoradix.copies import engine_for
 
             engine = self._injector.engine(engine_for(memory.device, memory.host), memory.flip)
+            if job.storage is not None:
+                from isoradix.cluster.storage import open_tier
+
+                backend, tier = open_tier(job, place, LAYERS, memory.host)
         driver = self._driver = Driver(
             plane,
             engine,
@@ -112,16 +117,21 @@ class Worker:
             page_size=job.page_size,
             host_pages=job.host_pages or None,
             settings={"kv": memory.device.shape.describe()},
+            l3=tier,
+            prefetch_patience=patience(job.prefetch_policy),
             journal=None if job.journal is None else Path(job.journal),
             policy=job.policy,
             writing=job.write_policy,
         )
         kv = KvBytes(memory.views(), place.rank)
+        prefetches = None if tier is None else Prefetches(job.prefetch_policy)
         self._scheduler = scheduler = Scheduler(
-            driver, kv, feed, intake, self._injector, batch=job.batch, step_ms=job.step_ms
+            driver, kv, feed, intake, self._injector, batch=job.batch, step_ms=job.step_ms, prefetches=prefetches
         )
         self._steps(driver, scheduler)
         driver.close()
+        if backend is not None:
+            backend.close()
         finding = _finding(driver, slots)
         result = self._result(driver, scheduler, feed, kv, finding)
         memory.close()
@@ -154,7 +164,7 @@ class Worker:
             digests=np.array(scheduler.digests, dtype="<u8").tobytes(),
             tree_digest=driver.cache.tree_digest,
             steps=scheduler.log.packed(),
-            served={name: getattr(served, name).tobytes() for name in ("lengths", "device", "host")},
+            served={name: getattr(served, name).tobytes() for name in ("lengths", "device", "host", "storage")},
             events=self._injector.events,
             totals=token_totals(driver.cache),
             operations=operation_totals(driver.cache),
@@ -207,13 +217,14 @@ class Memory:
     def __init__(self, job: Job, place: Place) -> None:
         import torch
 
-        from isoradix.kv import DevicePool, HostPool, MHAShape
+        from isoradix.kv import DevicePool, HostPool, Layout, MHAShape
 
         torch.set_num_threads(1)
         shape = MHAShape(layers=LAYERS, heads=1, head_dim=WORD_BYTES, dtype=torch.uint8)
         self._first_layer = place.stage * LAYERS
         self.device = DevicePool(shape, job.slots)
-        self.host = HostPool(shape, job.host_pages, job.page_size, pinned=False) if job.host_pages else None
+        layout: Layout = "layer_first" if job.storage is None else "page_first"
+        self.host = HostPool(shape, job.host_pages, job.page_size, layout, pinned=False) if job.host_pages else None
 
     def views(self) -> dict[tuple[int, str], Any]:
         """A word for each slot, by layer of the whole model and part."""

@@ -70,6 +70,11 @@ class Operations:
         with self._lock:
             return len(self._open) + len(self._over)
 
+    def knows(self, operation: int) -> bool:
+        """Whether it was started or cancelled here, and may still be named."""
+        with self._lock:
+            return operation in self._open or operation in self._over
+
     def start(self, copy: OpenCopy) -> None:
         """A copy is wanted."""
         with self._lock:

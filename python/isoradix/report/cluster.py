@@ -83,7 +83,10 @@ def _served_facts(summary: Summary) -> list[tuple[str, str]]:
         facts.append(("skipped", f"{skipped:,} shorter than a page"))
     if uncached := sum(one.uncached for one in summary.domains):
         facts.append(("uncached", f"{uncached:,} longer than the capacity"))
-    hits = f"{summary.device_hits:,} on device and {summary.host_hits:,} on host, of {summary.tokens:,}"
+    tiers = [f"{summary.device_hits:,} on device", f"{summary.host_hits:,} on host"]
+    if summary.outcome.job.storage is not None:
+        tiers.append(f"{summary.storage_hits:,} in storage")
+    hits = f"{', '.join(tiers[:-1])} and {tiers[-1]}, of {summary.tokens:,}"
     return [
         *facts,
         ("hit tokens", hits),
@@ -97,16 +100,18 @@ def _served_facts(summary: Summary) -> list[tuple[str, str]]:
 
 def rank_table(summary: Summary) -> Table:
     """What each rank did; tokens but for votes, frames and waits."""
+    stored = ("fetched", "stored") if summary.outcome.job.storage is not None else ()
+    tiers = ("device", "host", "storage") if stored else ("device", "host")
     header = (
-        "rank", "place", "device hits", "host hits", "backed up", "loaded back", "evicted", "demoted", "aborted",
-        "votes", "frames", "waits", "waited",
+        "rank", "place", *(f"{tier} hits" for tier in tiers), "backed up", "loaded back", *stored, "evicted", "demoted",
+        "aborted", "votes", "frames", "waits", "waited",
     )  # fmt: skip
+    moved = ["backed_up_tokens", "loaded_back_tokens", "evicted_tokens", "demoted_tokens"]
+    moved[2:2] = ["prefetched_tokens", "stored_tokens"] if stored else []
     rows = []
     for one in summary.results:
         log = one.requests_log()
-        figures = [int(log["device"].sum()), int(log["host"].sum())]
-        figures += [one.totals[name] for name in ("backed_up_tokens", "loaded_back_tokens", "evicted_tokens")]
-        figures += [one.totals["demoted_tokens"], _aborted(one)]
+        figures = [*(int(log[tier].sum()) for tier in tiers), *(one.totals[name] for name in moved), _aborted(one)]
         figures += [int(one.counts["votes"]), int(one.counts["frames"]), sum(one.waits.values())]
         waited = microseconds(one.counts["wait_s"] * 1e6)
         rows.append(
@@ -162,6 +167,7 @@ def _tiles(summary: Summary) -> list[tuple[str, str]]:
         ("token hit rate", f"{summary.hit_rate * 100:.2f} %"),
         (f"hits on device, of {human(summary.tokens)}", human(summary.device_hits)),
         ("hits on host", human(summary.host_hits)),
+        *([("hits in storage", human(summary.storage_hits))] if summary.outcome.job.storage is not None else []),
         ("requests", f"{summary.requests:,}"),
         ("steps", f"{max((len(one.digests) // 8 for one in summary.results), default=0):,}"),
         ("verdict", "failed" if summary.findings else "equal"),

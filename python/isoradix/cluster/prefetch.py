@@ -1,0 +1,60 @@
+"""Requests that wait for what external storage has of them, and how long they do."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from isoradix import Control, PrefetchTicket, TieredCache
+from isoradix.cluster.intake import Request
+
+PrefetchPolicy = Literal["best_effort", "wait_complete", "timeout"]
+POLICIES: Final[dict[PrefetchPolicy, str]] = {
+    "best_effort": "a request takes what has come when it could be admitted",
+    "wait_complete": "it waits for all of it",
+    "timeout": "it waits for 1 s, and 0.25 s more for each 1,024 tokens",
+}
+
+
+def patience(policy: PrefetchPolicy) -> tuple[int, int, int] | None:
+    """The option of `TieredCache`: milliseconds at first, for each 1,024 tokens, and at most."""
+    return (1000, 250, 10_000) if policy == "timeout" else None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    ticket: PrefetchTicket | None
+    known: int
+
+
+class Prefetches:
+    """Equal on all ranks: it reads nothing but agreed states."""
+
+    def __init__(self, policy: PrefetchPolicy) -> None:
+        self._policy = policy
+        self._asked: dict[int, _Asked] = {}
+        self._ends: list[int] = []
+
+    def ask(self, cache: TieredCache, request: Request) -> None:
+        """Wishes for what lies beyond the caches, once for each request."""
+        if request.index not in self._asked:
+            found = cache.match_prefix(request.key)
+            known = found.hit_tokens + found.host_tokens
+            self._asked[request.index] = _Asked(cache.prefetch(request.key, anchor=found.host_node), known)
+
+    def is_over(self, cache: TieredCache, request: Request) -> bool:
+        """Whether it waits for nothing any more. Under best effort, asking is the end of it."""
+        asked = self._asked.get(request.index)
+        if asked is None or asked.ticket is None or cache.prefetch_state(asked.ticket) == "over":
+            return True
+        if self._policy == "best_effort" and (operation := cache.prefetch_operation(asked.ticket)) is not None:
+            self._ends.append(operation)
+        return False
+
+    def controls(self) -> list[Control]:
+        """What the leader says with the next frame: these prefetches have come far enough."""
+        ends, self._ends = self._ends, []
+        return [Control.terminate(operation) for operation in ends]
+
+    def brought(self, request: Request, found: int) -> int:
+        """Of the tokens that an admitted request has found, those that came from storage for it."""
+        asked = self._asked.pop(request.index, None)
+        return 0 if asked is None or asked.ticket is None else max(0, found - asked.known)

@@ -1,0 +1,29 @@
+"""The external storage of one rank of a replay."""
+
+from typing import TYPE_CHECKING
+
+from isoradix.cluster.job import Job
+from isoradix.consensus.topology import Place
+from isoradix.storage import Backend, Fingerprint, PageKeys, Shard, open_storage
+from isoradix.storage.tier import StorageTier
+
+if TYPE_CHECKING:
+    from isoradix.kv import HostPool
+
+MODEL = "isoradix replay"
+
+
+def open_tier(job: Job, place: Place, layers: int, host: "HostPool") -> tuple[Backend, StorageTier]:
+    """The backend that the job names, and the tier above it.
+
+    The bytes of a replay tell replicas apart, so their pages do not mix either.
+
+    Raises:
+        StorageError: it cannot be opened.
+    """
+    assert job.storage is not None
+    kv = host.shape.describe()
+    about = Fingerprint(MODEL, f"replica {place.domain}", "uint8", kv, "layer", job.page_size)
+    shard = Shard(place.stage * layers, layers, place.tp, job.tp, place.cp, job.cp)
+    backend = open_storage(job.storage)
+    return backend, StorageTier(backend, PageKeys(about, shard), host)

@@ -1,0 +1,91 @@
+"""Memory between host pages and an engine that may never let go of what it was given."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from isoradix.storage.backend import Backend, Outcome
+from isoradix.storage.views import PageViews
+
+
+class InPlace:
+    """Reads and writes pages where they lie. For engines that always return: what is late is waited for."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def get(self, keys: Sequence[bytes], pages: PageViews) -> Outcome:
+        """Reads pages; once it returns, nothing touches them any more."""
+        outcome = self._backend.get_into(keys, pages)
+        outcome.wait_released()
+        return outcome
+
+    def put(self, keys: Sequence[bytes], pages: PageViews) -> Outcome:
+        """Stores pages; once it returns, nothing touches them any more."""
+        outcome = self._backend.put_from(keys, pages)
+        outcome.wait_released()
+        return outcome
+
+
+class Staged:
+    """Reads and writes pages by way of memory of its own.
+
+    A server that was stopped in the middle of a call may go on with it at any time later. It finds this memory then, which
+    nobody uses any more: a batch that is late leaves it to the engine, and the next has another.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._memory = np.empty(0, np.uint8)
+
+    def get(self, keys: Sequence[bytes], pages: PageViews) -> Outcome:
+        """Reads pages; see `InPlace.get`."""
+        staged = self._views(pages)
+        outcome = self._backend.get_into(keys, staged)
+        _copy(staged, pages, outcome.leading)
+        self._keep_or_leave(outcome)
+        return outcome
+
+    def put(self, keys: Sequence[bytes], pages: PageViews) -> Outcome:
+        """Stores pages; see `InPlace.put`."""
+        staged = self._views(pages)
+        _copy(pages, staged, len(pages))
+        outcome = self._backend.put_from(keys, staged)
+        self._keep_or_leave(outcome)
+        return outcome
+
+    def _views(self, pages: PageViews) -> PageViews:
+        size = len(pages) * pages.page_bytes
+        if self._memory.nbytes < size:
+            self._memory = np.empty(size, np.uint8)
+        return PageViews.whole(self._memory, pages.page_bytes, range(len(pages)))
+
+    def _keep_or_leave(self, outcome: Outcome) -> None:
+        if not outcome.released:
+            self._memory = np.empty(0, np.uint8)
+
+
+def _copy(source: PageViews, target: PageViews, pages: int) -> None:
+    """The first pages; one of the two has them in one piece each."""
+    for place in range(pages):
+        if target.pieces == 1:
+            _gather(source, place, _piece(target, place, 0))
+        else:
+            _scatter(_piece(source, place, 0), target, place)
+
+
+def _gather(source: PageViews, place: int, whole: np.ndarray) -> None:
+    for number in range(source.pieces):
+        begin = number * source.piece_bytes
+        whole[begin : begin + source.piece_bytes] = _piece(source, place, number)
+
+
+def _scatter(whole: np.ndarray, target: PageViews, place: int) -> None:
+    for number in range(target.pieces):
+        begin = number * target.piece_bytes
+        _piece(target, place, number)[:] = whole[begin : begin + target.piece_bytes]
+
+
+def _piece(views: PageViews, place: int, number: int) -> np.ndarray:
+    begin = int(views.offsets[place, number])
+    return np.asarray(views.memory)[begin : begin + views.piece_bytes]

@@ -1,0 +1,261 @@
+"""One rank's external storage: what carries out prefetches and stores, at this rank's own speed.
+
+It decides nothing. Queries, downloads and uploads run on threads of their own; what they come to is told to the board, where
+only the ballot reads it, or handed to the driver, which tells the core on the scheduler's thread. However storage fails, an
+operation ends: as a miss or a failure of this rank, which all ranks then agree upon.
+"""
+
+import logging
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from isoradix import Board, InvalidInputError, Query, Start, StoredRun
+from isoradix.copies.operations import OpenCopy, Operations
+from isoradix.storage.backend import Backend
+from isoradix.storage.call import Status
+from isoradix.storage.errors import StorageError, TemporaryStorageError, first_line
+from isoradix.storage.keys import KeyScheme
+from isoradix.storage.staging import InPlace, Staged
+from isoradix.storage.views import Order, PageViews
+
+if TYPE_CHECKING:
+    from isoradix.kv import HostPool
+
+LOG: Final = logging.getLogger("isoradix.storage")
+BATCH_PAGES: Final = 128
+"""Pages of one question, and of one transfer: after each, progress is told and a cancel is heard."""
+
+
+class Storage(Protocol):
+    """What a driver carries prefetches and stores out with."""
+
+    def attach(self, board: Board) -> None:
+        """The board to report to. Once, before the first effect."""
+
+    def query(self, effect: Query) -> None:
+        """Asks how much of a run is there; the answer is one of the next `answers`. Returns at once."""
+
+    def start(self, effect: Start) -> None:
+        """Begins a prefetch or a store; returns at once, and tells the board how it goes."""
+
+    def cancel(self, operation: int) -> bool:
+        """Stops a prefetch or a store, as `CopyEngine.cancel` stops a copy; False if it is none of these."""
+
+    def answers(self) -> Sequence[tuple[int, int]]:
+        """Prefetches whose question was answered meanwhile, and the tokens that are there.
+
+        Raises:
+            ProtocolError: the board refused a report.
+        """
+
+    def close(self) -> None:
+        """Ends all threads, after what they are at; what has not begun is dropped. A no-op the second time."""
+
+
+class StorageTier:
+    """A rank's pages in external storage: see `Storage`.
+
+    Args:
+        backend: the storage; closed by its owner, after this.
+        keys: names its pages.
+        host: the host pages of this rank.
+        order: of a page's bytes in storage, as in the keys' fingerprint.
+        writes: whether this rank stores: where several hold equal bytes, one of them does, and the others agree.
+        staged: whether pages pass through memory of their own, so that a call that never ends holds none of the host's;
+            by default they do unless the engine keeps to this machine.
+
+    Raises:
+        ProtocolError: the pool is closed.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        keys: KeyScheme,
+        host: "HostPool",
+        *,
+        order: Order = "layer",
+        writes: bool = True,
+        staged: bool | None = None,
+    ) -> None:
+        can = backend.capabilities
+        staged = can.zero_copy and can.shared if staged is None else staged
+        self._backend, self._keys, self._host, self._order, self._writes = backend, keys, host, order, writes
+        self._operations = Operations()
+        self._answers: deque[tuple[int, int]] = deque()
+        self._asked: dict[int, OpenCopy] = {}
+        way = Staged if staged else InPlace
+        self._lanes = {name: _Lane(name) for name in ("query", "prefetch", "store")}
+        self._ways = {"prefetch": way(backend), "store": way(backend)}
+        self._page = host.page_size
+        self._memory = host.memory.numpy()
+        self._finalizer = weakref.finalize(self, _close, self._operations, list(self._lanes.values()))
+
+    def attach(self, board: Board) -> None:
+        """The board to report to: see `Storage`."""
+        self._board = board
+        self._operations.attach(board)
+
+    def query(self, effect: Query) -> None:
+        """Asks for a run: see `Storage`."""
+        copy = OpenCopy(effect.operation, "prefetch", 0)
+        self._operations.start(copy)
+        self._asked[effect.operation] = copy
+        self._lanes["query"].put(lambda: self._ask(copy, effect.run))
+
+    def start(self, effect: Start) -> None:
+        """Begins a prefetch or a store: see `Storage`.
+
+        Raises:
+            InvalidInputError: it is neither.
+        """
+        if effect.kind == "prefetch":
+            copy = self._asked.pop(effect.operation)
+            self._lanes["prefetch"].put(lambda: self._carry(copy, lambda: self._fetch(copy, effect)))
+        elif effect.kind == "store":
+            copy = OpenCopy(effect.operation, "store", 0)
+            self._operations.start(copy)
+            self._lanes["store"].put(lambda: self._carry(copy, lambda: self._store(copy, effect)))
+        else:
+            what = f"operation {effect.operation} is a {effect.kind}, which no storage takes part in"
+            raise InvalidInputError(f"{what}\nhint: give it to the copy engine")
+
+    def cancel(self, operation: int) -> bool:
+        """Stops one: see `Storage`."""
+        self._asked.pop(operation, None)
+        if not self._operations.knows(operation):
+            return False
+        self._operations.cancel(operation)
+        return True
+
+    def answers(self) -> list[tuple[int, int]]:
+        """What was found meanwhile: see `Storage`."""
+        self._operations.raise_fault()
+        found = []
+        while self._answers:
+            found.append(self._answers.popleft())
+        return found
+
+    def close(self) -> None:
+        """Ends its threads: see `Storage`."""
+        self._finalizer()
+
+    # on the threads
+
+    def _ask(self, copy: OpenCopy, run: StoredRun) -> None:
+        """The leading pages that storage knows, a batch at a time: the first gap ends it."""
+        if self._operations.closed:
+            return
+        try:
+            keys, found = self._keys_of(run), 0
+            while found < len(keys) and not copy.cancelled:
+                batch = keys[found : found + BATCH_PAGES]
+                known = self._backend.exists(batch).leading
+                found += known
+                if known < len(batch):
+                    break
+        except Exception as error:
+            if self._operations.begin(copy):
+                self._operations.end(copy, error)
+        else:
+            self._answers.append((copy.operation, found * self._page))
+
+    def _carry(self, copy: OpenCopy, work: Callable[[], None]) -> None:
+        if self._operations.closed or not self._operations.begin(copy):
+            return
+        try:
+            work()
+        except Exception as error:
+            self._operations.end(copy, error)
+        else:
+            self._operations.end(copy)
+
+    def _fetch(self, copy: OpenCopy, effect: Start) -> None:
+        keys = self._keys_of(effect.stored[0])
+        done = 0
+        for begin in range(0, len(effect.pages), BATCH_PAGES):
+            if copy.cancelled:
+                return
+            views = self._views(effect.pages[begin : begin + BATCH_PAGES])
+            batch = keys[begin : begin + len(views)]
+            outcome = self._ways["prefetch"].get(batch, views)
+            done += outcome.leading
+            self._board.post_progress(copy.operation, done * self._page)
+            if outcome.leading < len(views):
+                self._forget(batch, outcome.statuses)
+                raise _short(f"{done} of {len(effect.pages)} pages have come", outcome.statuses, outcome.error)
+
+    def _store(self, copy: OpenCopy, effect: Start) -> None:
+        if not self._writes:
+            return
+        begin = 0
+        for run in effect.stored:
+            keys = self._keys_of(run)
+            pages = effect.pages[begin : begin + len(keys)]
+            begin += len(keys)
+            for first in range(0, len(keys), BATCH_PAGES):
+                if copy.cancelled:
+                    return
+                views = self._views(pages[first : first + BATCH_PAGES])
+                outcome = self._ways["store"].put(keys[first : first + len(views)], views)
+                if outcome.leading < len(views):
+                    raise _short("not all pages were taken", outcome.statuses, outcome.error)
+
+    def _forget(self, keys: Sequence[bytes], statuses: Sequence[Status]) -> None:
+        """What can never be read is removed, or it would be found, and fail, again and again."""
+        broken = [key for key, status in zip(keys, statuses, strict=True) if status in _BROKEN]
+        if broken:
+            try:
+                self._backend.remove(broken)
+            except StorageError as error:
+                LOG.warning("%d broken pages could not be removed: %s", len(broken), first_line(error))
+
+    def _keys_of(self, run: StoredRun) -> list[bytes]:
+        return self._keys.of(run.key, run.namespace)[run.start // self._page :]
+
+    def _views(self, pages: Any) -> PageViews:
+        return PageViews.of_pool(self._host, pages, self._order)
+
+
+_BROKEN: Final = (Status.CORRUPT, Status.WRONG_SIZE)
+
+
+def _short(what: str, statuses: Sequence[Status], error: StorageError | None) -> StorageError:
+    first = next(status for status in statuses if status is not Status.DONE)
+    why = first.name.lower().replace("_", " ") if error is None else first_line(error)
+    return TemporaryStorageError(f"{what}, the next is {why}")
+
+
+class _Lane:
+    """One thread, that does what it is given in its order."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=f"isoradix-{name}", daemon=True)
+        self._thread.start()
+
+    def put(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+
+    def end(self) -> None:
+        self._jobs.put(None)
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job
+
+
+def _close(operations: Operations, lanes: Sequence[_Lane]) -> None:
+    operations.close()
+    for lane in lanes:
+        lane.end()
+    for lane in lanes:
+        lane.join()
