@@ -1,4 +1,4 @@
-"""A process that gives memory to a Mooncake cluster, until it is killed: python mooncake_owner.py MASTER BYTES READY."""
+"""A process that gives memory to a Mooncake cluster until it is killed: mooncake_owner.py MASTER BYTES READY."""
 
 import sys
 import time

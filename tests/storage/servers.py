@@ -17,6 +17,7 @@ import pytest
 from isoradix.storage import Backend, TemporaryStorageError, open_storage
 
 _PATIENCE_S = 30.0
+_WEED_PARTS = ("master", "volume", "filer", "admin")
 
 
 class Server(Protocol):
@@ -76,7 +77,7 @@ class Process:
         while not ready():
             code = self._child.poll()
             if code is not None or time.monotonic() > end:
-                pytest.fail(f"{self._child.args} is not ready (code {code}): {self.log.read_text()[-2000:]}")
+                pytest.fail(f"{self._child.args!r} is not ready (code {code}): {self.log.read_text()[-2000:]}")
             time.sleep(0.05)
 
     def signal(self, number: int) -> None:
@@ -179,20 +180,29 @@ class S3Server(ProcessServer):
         self._program = needed("weed")
         self.port = free_port()
         self.url = f"s3://key:secret@bucket/tests?endpoint=http://127.0.0.1:{self.port}"
+        self._ports = [f"-{part}.port{kind}={free_port()}" for part in _WEED_PARTS for kind in ("", ".grpc")]
+        self._ports += [f"-s3.port.{part}={free_port()}" for part in ("grpc", "iceberg", "lance")]
         self.start()
-        self._make_bucket()
 
     def start(self) -> None:
         data = self._folder / "weed"
         data.mkdir(exist_ok=True)
-        options = [f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.port={self.port}"]
-        options += [f"-{part}.port={free_port()}" for part in ("master", "volume", "filer", "webdav", "admin")]
+        options = [f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-bucket=bucket", f"-s3.port={self.port}"]
+        options += ["-webdav=false", "-admin.ui=false", *self._ports]
         secrets = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
         self.process = Process([self._program, "mini", *options], self._folder / "weed.log", secrets)
-        self.process.wait_for(lambda: answers(self.port))
+        self.process.wait_for(self._takes_objects)
 
-    def _make_bucket(self) -> None:
-        raise NotImplementedError
+    def _takes_objects(self) -> bool:
+        import obstore
+
+        if not answers(self.port):
+            return False
+        try:
+            obstore.put(self._store(), "ready", b"")
+        except Exception:  # it listens before it has a bucket
+            return False
+        return True
 
     def _store(self) -> Any:
         from obstore.store import S3Store
@@ -204,7 +214,8 @@ class S3Server(ProcessServer):
             access_key_id="key",
             secret_access_key="secret",
             region="us-east-1",
-            client_options={"allow_http": True},
+            client_options={"allow_http": True, "timeout": "5s"},
+            retry_config={"max_retries": 0},
         )
 
     def flip(self, key: bytes, bit: int) -> None:

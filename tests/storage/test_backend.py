@@ -175,7 +175,11 @@ def test_pages_beyond_the_limit() -> None:
 
 
 def test_memory_is_registered_once() -> None:
-    engine = Engine(lambda call, _: [call.finish(at, Status.DONE) for at in range(2)] and None)
+    def act(call: Call, _: PageViews) -> None:
+        call.finish(0, Status.DONE)
+        call.finish(1, Status.DONE)
+
+    engine = Engine(act)
     with Backend(engine) as store:
         first, second = views(), views()
         store.register(first.memory)

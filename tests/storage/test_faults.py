@@ -141,7 +141,7 @@ def test_exists_says_so_if_it_cannot_know(process_server: "Server", process_back
 
 def test_no_late_byte_comes_to_a_page_of_another(process_server: "Server", process_backend: Backend) -> None:
     store, checker = process_backend, Checker(process_backend, 1000, 4)
-    keys, right = put(store, checker, 4)
+    keys, _ = put(store, checker, 4)
     process_server.stop()
     room = checker.room(4)
     outcome = store.get_into(keys, room, timeout_s=0.2)

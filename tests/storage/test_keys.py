@@ -20,9 +20,7 @@ SHARD = Shard(0, 16, 1, 4)
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=6))
 texts = st.text(max_size=8)
 pairs = st.tuples(st.none() | texts, st.none() | texts)
-fingerprints = st.builds(
-    Fingerprint, texts, texts, texts, texts, texts, st.integers(1, 1024), bigram=st.booleans()
-)
+fingerprints = st.builds(Fingerprint, texts, texts, texts, texts, texts, st.integers(1, 1024), bigram=st.booleans())
 
 
 @st.composite

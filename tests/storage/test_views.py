@@ -36,13 +36,17 @@ def test_places_that_are_refused(memory: Any, offsets: Any, size: int, message: 
         PageViews(memory, np.array(offsets, np.int64), size)
 
 
-@pytest.mark.parametrize("memory", [[1, 2], np.zeros((2, 2), np.uint8), np.zeros(4, np.int32), np.zeros(8, np.uint8)[::2]])
+@pytest.mark.parametrize(
+    "memory", [[1, 2], np.zeros((2, 2), np.uint8), np.zeros(4, np.int32), np.zeros(8, np.uint8)[::2]]
+)
 def test_memory_that_is_refused(memory: Any) -> None:
     with pytest.raises(InputTypeError, match="hint: "):
         PageViews(memory, np.zeros((1, 1), np.int64), 1)
 
 
-@pytest.mark.parametrize("offsets", [np.zeros(3, np.int64), np.zeros((1, 1), np.int32), np.zeros((4, 4), np.int64).T[1:]])
+@pytest.mark.parametrize(
+    "offsets", [np.zeros(3, np.int64), np.zeros((1, 1), np.int32), np.zeros((4, 4), np.int64).T[1:]]
+)
 def test_offsets_that_are_refused(offsets: Any) -> None:
     with pytest.raises(InputTypeError, match="offsets have"):
         PageViews(bytearray(9), offsets, 1)

@@ -235,7 +235,8 @@ fn page_hashes<'py>(
     let previous: Option<&PageHash> = match previous {
         None => None,
         Some(given) => Some(given.as_bytes().try_into().map_err(|_| {
-            let message = format!("previous has {} bytes, expected 32\nhint: pass the hash itself", given.as_bytes().len());
+            let message =
+                format!("previous has {} bytes, expected 32\nhint: pass the hash itself", given.as_bytes().len());
             errors::new(py, Class::InvalidInput, message)
         })?),
     };
@@ -356,7 +357,8 @@ impl Memory {
             Ints::I64(values) => values.to_vec(),
         };
         if !starts.len().is_multiple_of(pieces) {
-            let message = format!("{} offsets for pages of {pieces} pieces\nhint: give one for each piece", starts.len());
+            let message =
+                format!("{} offsets for pages of {pieces} pieces\nhint: give one for each piece", starts.len());
             return Err(invalid(message));
         }
         let size = self.buffer.item_count();
@@ -397,7 +399,10 @@ impl<'a> Places<'a> {
     }
 
     fn pages(&self) -> Vec<PageRef<'a>> {
-        self.starts.chunks(self.pieces).map(|starts| PageRef::new(starts.iter().map(|start| self.piece(*start)).collect())).collect()
+        self.starts
+            .chunks(self.pieces)
+            .map(|starts| PageRef::new(starts.iter().map(|start| self.piece(*start)).collect()))
+            .collect()
     }
 
     fn piece(&self, start: usize) -> &'a [u8] {

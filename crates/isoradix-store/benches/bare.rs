@@ -17,10 +17,14 @@ const ROUNDS: usize = 15;
 
 fn main() {
     let given = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let root = given.map_or_else(std::env::temp_dir, PathBuf::from).join(format!("isoradix-bare-{}", std::process::id()));
+    let root =
+        given.map_or_else(std::env::temp_dir, PathBuf::from).join(format!("isoradix-bare-{}", std::process::id()));
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(4);
     println!("{ROUNDS} rounds of {} MiB in {}, medians, GB/s", BATCH_BYTES >> 20, root.display());
-    println!("{:>9} {:>6} | {:>9} {:>9} {:>9} {:>7} {:>7}", "page", "verb", "bare x 1", "bare", "store", "of x 1", "of bare");
+    println!(
+        "{:>9} {:>6} | {:>9} {:>9} {:>9} {:>7} {:>7}",
+        "page", "verb", "bare x 1", "bare", "store", "of x 1", "of bare"
+    );
     println!("{:>16} | {:>9} {:>9} {:>9}", "", "", format!("x {threads}"), format!("x {threads}"));
     for page in [256 << 10, 1 << 20, 4 << 20] {
         Bench::new(&root, page, threads).run();

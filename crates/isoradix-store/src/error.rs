@@ -47,12 +47,18 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { verb, path, source } => {
-                write!(f, "cannot {verb} {}: {source}\nhint: see its owner, its mode and the room on its disk", path.display())
+                write!(
+                    f,
+                    "cannot {verb} {}: {source}\nhint: see its owner, its mode and the room on its disk",
+                    path.display()
+                )
             }
             Self::Key { index, bytes, limit } => {
                 write!(f, "key {index} has {bytes} bytes; {limit}\nhint: isoradix.storage.keys makes keys of 64 bytes")
             }
-            Self::Lengths { keys, pages } => write!(f, "{keys} keys for {pages} pages\nhint: give one key for each page"),
+            Self::Lengths { keys, pages } => {
+                write!(f, "{keys} keys for {pages} pages\nhint: give one key for each page")
+            }
             Self::Options(what) => write!(f, "{what}\nhint: docs/storage.md lists what goes together"),
         }
     }

@@ -29,7 +29,9 @@ impl Layout {
             Self::Sealed if (1..=KEY_BYTES_MAX).contains(&key.len()) => None,
             Self::Sealed => Some("a key of this layout has 1 to 64"),
             Self::Raw if is_name(key) => None,
-            Self::Raw => Some("a key of this layout is a file's name: 1 to 251 of A-Z a-z 0-9 . _ - and not . in front"),
+            Self::Raw => {
+                Some("a key of this layout is a file's name: 1 to 251 of A-Z a-z 0-9 . _ - and not . in front")
+            }
         }
     }
 

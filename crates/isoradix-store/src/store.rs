@@ -132,8 +132,12 @@ impl FileStore {
             self.get_one(index, keys[index], page, call);
         });
         let read = |&(index, _): &(usize, &&[u8])| call.status(index) == Some(Status::Done);
-        let used: Vec<(&[u8], u64)> =
-            keys.iter().enumerate().filter(read).map(|(index, key)| (*key, self.mode.file_bytes(sizes[index]))).collect();
+        let used: Vec<(&[u8], u64)> = keys
+            .iter()
+            .enumerate()
+            .filter(read)
+            .map(|(index, key)| (*key, self.mode.file_bytes(sizes[index])))
+            .collect();
         // Who could not be told evicts a little earlier what was read just now.
         let _ = self.tell(|ledger| ledger.used(&used));
         Ok(())
@@ -295,7 +299,12 @@ impl FileStore {
     }
 
     /// Does the items of a batch, on several threads if it is large. The next item goes to whoever is free.
-    fn share<T: Send>(&self, bytes: u64, items: impl Iterator<Item = T> + Send + ExactSizeIterator, work: impl Fn(T) + Sync) {
+    fn share<T: Send>(
+        &self,
+        bytes: u64,
+        items: impl Iterator<Item = T> + Send + ExactSizeIterator,
+        work: impl Fn(T) + Sync,
+    ) {
         let helpers = if bytes < SHARED_BYTES { 0 } else { self.threads.min(items.len()).saturating_sub(1) };
         if helpers == 0 {
             return items.for_each(work);

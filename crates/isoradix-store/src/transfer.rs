@@ -58,7 +58,11 @@ impl Mode {
             if call.is_cancelled() {
                 return Ok(Status::Late);
             }
-            match source.read_exact(&mut chunk, |bytes| if self.sealed { seal.update(bytes) }) {
+            match source.read_exact(&mut chunk, |bytes| {
+                if self.sealed {
+                    seal.update(bytes)
+                }
+            }) {
                 Ok(()) => {}
                 // Somebody is cutting it: a page never changes its size.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Status::Corrupt),

@@ -41,7 +41,9 @@ def check(
     size = count("--page-bytes", page_bytes, 16, _MOST_BYTES)
     batch = count("--pages", pages, 2, 4096)
     if size * batch > _MOST_BYTES:
-        raise UsageError(f"a batch of {batch} pages has {size * batch:,} bytes; the limit is {_MOST_BYTES:,}", "pass less")
+        raise UsageError(
+            f"a batch of {batch} pages has {size * batch:,} bytes; the limit is {_MOST_BYTES:,}", "pass less"
+        )
     turns = count("--rounds", rounds, 0, 10_000)
     with _opened(url) as store:
         checker = Checker(store, size, batch)

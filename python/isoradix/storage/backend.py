@@ -4,6 +4,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from isoradix.storage.counters import Counters
 from isoradix.storage.engine import Capabilities, Engine
 from isoradix.storage.errors import StorageError, StorageTimeoutError, TemporaryStorageError, first_line
 from isoradix.storage.views import PageViews
-from isoradix.storage.workers import Job, Workers
+from isoradix.storage.workers import Job, Workers, late
 
 TIMEOUT_S: Final = 5.0
 WORKERS: Final = 4
@@ -54,8 +55,8 @@ class Outcome:
     def released(self) -> bool:
         """Whether the engine has let go of all pages of the batch.
 
-        While it has not, late pages may still be read or written: they go to nobody else, neither to be filled nor to be
-        read. Pages that are done are not touched any more.
+        While it has not, late pages may still be read or written: they go to nobody else, neither to be filled nor to
+        be read. Pages that are done are not touched any more.
         """
         return self._job is None or self._job.over.is_set()
 
@@ -67,8 +68,8 @@ class Outcome:
 class Backend:
     """A storage engine behind deadlines. Any thread may call.
 
-    No call waits beyond its deadline, even if a server is stopped in the middle of it. Nothing about a page raises: each
-    has a status, and a page that is not done was not stored, or is to be computed again.
+    No call waits beyond its deadline, even if a server is stopped in the middle of it. Nothing about a page raises:
+    each has a status, and a page that is not done was not stored, or is to be computed again.
 
     It is a context manager, and is closed when it is collected.
 
@@ -216,13 +217,15 @@ class Backend:
                 raise InputTypeError(f"key {place} is {type(key).__name__}, expected bytes\nhint: PageKeys makes keys")
             if not 1 <= len(key) <= most:
                 raise InvalidInputError(
-                    f"key {place} has {len(key)} bytes; the limits are 1 to {most}\nhint: PageKeys makes keys of 64 bytes"
+                    f"key {place} has {len(key)} bytes; the limits are 1 to {most}\n"
+                    "hint: PageKeys makes keys of 64 bytes"
                 )
 
     def _check(self, keys: Sequence[bytes], views: PageViews) -> None:
         if not isinstance(views, PageViews):
             raise InputTypeError(
-                f"views is {type(views).__name__}, expected PageViews\nhint: PageViews.of_pool shows pages of a HostPool"
+                f"views is {type(views).__name__}, expected PageViews\n"
+                "hint: PageViews.of_pool shows pages of a HostPool"
             )
         if len(keys) != len(views):
             raise InvalidInputError(f"{len(keys)} keys for {len(views)} pages\nhint: give one key for each page")
@@ -274,22 +277,11 @@ class Backend:
         elif isinstance(job.error, InvalidInputError | InputTypeError):
             raise job.error
         statuses = call.statuses
-        error = call.error
-        if over and job.error is not None:
-            error = error or _storage_error(job.error, verb)
-        elif Status.LATE in statuses or (not over and Status.PENDING in statuses):
-            error = error or StorageTimeoutError(
-                f"{verb} was not over at its deadline\nhint: see whether the server runs; timeout=S in the URL gives it more"
-            )
-        elif call.ticket.failure is not None:
-            error = error or TemporaryStorageError(f"{call.ticket.failure}\nhint: see the owner, mode and room of the place")
         rest = Status.FAILED if over else Status.LATE
         final = tuple(rest if status is Status.PENDING else status for status in statuses)
-        if over and Status.PENDING in statuses and error is None:
-            error = TemporaryStorageError(f"the engine left pages of a {verb} out\nhint: this is a mistake of the engine")
         # who copies touches nothing once the call was given up
         held = not over and self.capabilities.zero_copy
-        return Outcome(final, error, job if held else None)
+        return Outcome(final, _reason(call, job, over, final, verb), job if held else None)
 
     def _answer(self, work: Callable[[Call], Any], what: str, timeout_s: float | None) -> Any:
         self._open()
@@ -307,6 +299,21 @@ class Backend:
         return time.monotonic() + (self._timeout_s if timeout_s is None else _seconds(timeout_s))
 
 
+def _reason(call: Call, job: Job, over: bool, statuses: Sequence[Status], verb: str) -> StorageError | None:
+    """Why the first page failed that did."""
+    if call.error is not None:
+        return call.error
+    if over and job.error is not None:
+        return _storage_error(job.error, verb)
+    if Status.LATE in statuses:
+        return StorageTimeoutError(late(verb))
+    if call.ticket.failure is not None:
+        return TemporaryStorageError(f"{call.ticket.failure}\nhint: see the owner, mode and room of the place")
+    if Status.FAILED in statuses:
+        return TemporaryStorageError(f"the engine left pages of a {verb} out\nhint: this is a mistake of the engine")
+    return None
+
+
 def _storage_error(error: BaseException, verb: str) -> StorageError:
     if isinstance(error, StorageError):
         return error
@@ -316,15 +323,16 @@ def _storage_error(error: BaseException, verb: str) -> StorageError:
     return temporary
 
 
-def _seconds(value: float) -> float:
+def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
-        raise InvalidInputError(f"timeout_s is {value!r}; the limits are 0 to 86400\nhint: pass seconds, for example 0.5")
+        raise InvalidInputError(
+            f"timeout_s is {value!r}; the limits are 0 to 86400\nhint: pass seconds, for example 0.5"
+        )
     return float(value)
 
 
 def _close(engine: Engine, workers: Workers, timeout_s: float) -> None:
-    try:
+    # every thread may be stuck in this engine, or the interpreter may take no more of them: then nobody can tell it
+    with suppress(StorageError, RuntimeError):
         workers.wait(workers.start(engine.close), time.monotonic() + timeout_s)
-    except (StorageError, RuntimeError):
-        pass  # every thread is stuck in this engine, or the interpreter takes no more of them: nobody can tell it
     workers.close()

@@ -1,4 +1,4 @@
-"""What a store promises, tried on a store: `isoradix storage check` runs it on a user's own, the tests on all of ours."""
+"""What a store promises, tried on a store: by `isoradix storage check` on a user's own, by the tests on all of ours."""
 
 import os
 import time

@@ -1,9 +1,9 @@
 """Keys of pages: two pages have the same key only if they hold the same KV of the same tokens on the same shard.
 
 A key of ours has 64 bytes. The first half is the page's chained hash: SHA-256 over the hash of the page before and the
-page's own tokens; the first page is chained to a fingerprint of everything else that the bytes depend on and that is equal
-on all ranks. The second half is the hash of the shard, so all ranks of a deployment hash tokens alike. Everything is encoded
-with its length before it is hashed, so no two different tuples are the same bytes.
+page's own tokens; the first page is chained to a fingerprint of everything else that the bytes depend on and that is
+equal on all ranks. The second half is the hash of the shard, so all ranks of a deployment hash tokens alike. Everything
+is encoded with its length before it is hashed, so no two different tuples are the same bytes.
 """
 
 import hashlib
@@ -20,9 +20,7 @@ _VERSION: Final = "isoradix-page-1"
 class KeyScheme(Protocol):
     """How a key of tokens becomes keys of pages."""
 
-    def of(
-        self, tokens: IntSequence, namespace: NamespaceLike = None, *, previous: bytes | None = None
-    ) -> list[bytes]:
+    def of(self, tokens: IntSequence, namespace: NamespaceLike = None, *, previous: bytes | None = None) -> list[bytes]:
         """The keys of all whole pages, in order."""
 
 
@@ -54,15 +52,17 @@ class Fingerprint:
     def __post_init__(self) -> None:
         _typed(self)
         if not 1 <= self.page_size <= 1024:
-            raise InvalidInputError(f"page_size is {self.page_size}; the limits are 1 to 1024\nhint: use that of the cache")
+            raise InvalidInputError(
+                f"page_size is {self.page_size}; the limits are 1 to 1024\nhint: use that of the cache"
+            )
 
 
 @dataclass(frozen=True)
 class Shard:
     """Which part of a token's KV a rank has.
 
-    Where the ranks of a tensor-parallel group hold equal bytes, as with latent attention, `replicated` gives them one key,
-    and one of them writes.
+    Where the ranks of a tensor-parallel group hold equal bytes, as with latent attention, `replicated` gives them one
+    key, and one of them writes.
 
     Args:
         first_layer: of the rank's pipeline stage.
@@ -117,9 +117,7 @@ class PageKeys:
         self.fingerprint, self.shard = fingerprint, shard
         self._shard = _hash("shard", *shard.parts)
 
-    def of(
-        self, tokens: IntSequence, namespace: NamespaceLike = None, *, previous: bytes | None = None
-    ) -> list[bytes]:
+    def of(self, tokens: IntSequence, namespace: NamespaceLike = None, *, previous: bytes | None = None) -> list[bytes]:
         """The keys of all whole pages of a key, in order.
 
         Args:
@@ -153,10 +151,10 @@ class PageKeys:
 class SGLangKeys:
     """Names of pages in a file store that SGLang's `HiCacheFile` has written or is to read, by `file://...?format=sglang`.
 
-    The name is the page's chained SHA-256 in hexadecimal, without a seed, and a suffix of model and shard. It says nothing of
-    revision, dtype or layout, and a page has no checksum: use it only for a store that this model alone uses. `PageViews.of_pool`
-    with order "part" has the bytes of SGLang's layouts layer_first and page_first_direct, with "token" those of page_first.
-    The names are those of SGLang 0.5.23.
+    The name is the page's chained SHA-256 in hexadecimal, without a seed, and a suffix of model and shard. It says
+    nothing of revision, dtype or layout, and a page has no checksum: use it only for a store that this model alone
+    uses. `PageViews.of_pool` with order "part" has the bytes of SGLang's layouts layer_first and page_first_direct,
+    with "token" those of page_first. The names are those of SGLang 0.5.23.
 
     Args:
         model: the server's model name, as in its `--model-path`, or `--served-model-name` if that is given.
@@ -195,9 +193,7 @@ class SGLangKeys:
         self.writes: Final = not mla or tp_rank == 0
         """Whether this rank stores pages."""
 
-    def of(
-        self, tokens: IntSequence, namespace: NamespaceLike = None, *, previous: bytes | None = None
-    ) -> list[bytes]:
+    def of(self, tokens: IntSequence, namespace: NamespaceLike = None, *, previous: bytes | None = None) -> list[bytes]:
         """The names of all whole pages of a key, in order, without `.bin`.
 
         Args:
@@ -241,14 +237,19 @@ def _text(value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"{value!r} has a character that is no text\nhint: pass text without lone surrogates") from error
+        raise InvalidInputError(
+            f"{value!r} has a character that is no text\nhint: pass text without lone surrogates"
+        ) from error
 
 
 def _pair(namespace: NamespaceLike) -> tuple[str | None, str | None]:
     if namespace is None:
         return (None, None)
-    if not isinstance(namespace, tuple) or len(namespace) != 2 or not all(isinstance(p, str | None) for p in namespace):
-        raise InputTypeError(f"namespace is {namespace!r}, expected a pair\nhint: (extra key, salt), each a str or None")
+    given: object = namespace
+    if not isinstance(given, tuple) or len(given) != 2 or not all(isinstance(part, str | None) for part in given):
+        raise InputTypeError(
+            f"namespace is {namespace!r}, expected a pair\nhint: (extra key, salt), each a str or None"
+        )
     return namespace
 
 

@@ -63,7 +63,8 @@ def _factory(scheme: str) -> EngineFactory:
             factory: EngineFactory = point.load()
             return factory
     raise PermanentStorageError(
-        f"there is no storage engine for {scheme}://\nhint: there are {', '.join(schemes())}; packages add more by entry "
+        f"there is no storage engine for {scheme}://\n"
+        f"hint: there are {', '.join(schemes())}; packages add more by entry "
         f"points of the group {GROUP}"
     )
 

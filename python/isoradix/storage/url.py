@@ -8,7 +8,17 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from isoradix.storage.errors import PermanentStorageError
 
-_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_FACTORS: Final = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
 _SIZE: Final = re.compile(r"(\d{1,18}(?:\.\d{1,6})?)\s*([kmgt]i?)?b?", re.ASCII | re.IGNORECASE)
 
 
@@ -38,7 +48,9 @@ class StorageURL:
             parts = urlsplit(text)
             port = parts.port
         except ValueError as error:
-            raise PermanentStorageError(f"{text!r} is no URL: {error}\nhint: for example file:///var/cache/kv") from error
+            raise PermanentStorageError(
+                f"{text!r} is no URL: {error}\nhint: for example file:///var/cache/kv"
+            ) from error
         if not parts.scheme or not text.startswith(f"{parts.scheme}://"):
             raise PermanentStorageError(f"{text!r} is no URL of a store\nhint: for example file:///var/cache/kv")
         pairs = parse_qsl(parts.query, keep_blank_values=True)
@@ -108,7 +120,8 @@ class StorageURL:
         if self._options:
             unknown = ", ".join(sorted(self._options))
             raise PermanentStorageError(
-                f"{self.text} has an option that it does not know: {unknown}\nhint: it knows {', '.join(sorted(self._known))}"
+                f"{self.text} has an option that it does not know: {unknown}\n"
+                f"hint: it knows {', '.join(sorted(self._known))}"
             )
 
     def _refuse(self, name: str, value: str | None, expected: str) -> PermanentStorageError:

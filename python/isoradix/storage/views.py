@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from isoradix.kv import HostPool
 
 Order: TypeAlias = Literal["layer", "part", "token"]
-"""Order of a page's bytes: layer is [layer][part][token], part is [part][layer][token], token is [part][token][layer]."""
+"""Order of a page's bytes: layer is [layer][part][token], part [part][layer][token], token [part][token][layer]."""
 
 PAGES_MAX: Final = 1 << 16
 
@@ -46,11 +46,14 @@ class PageViews:
             )
         if self.offsets.ndim != 2 or self.offsets.dtype != np.int64 or not self.offsets.flags.c_contiguous:
             raise InputTypeError(
-                f"offsets have {self.offsets.ndim} dimensions of {self.offsets.dtype}; int64 [pages, pieces] is needed\n"
+                f"offsets have {self.offsets.ndim} dimensions of {self.offsets.dtype}; int64 [pages, pieces] is "
+                "needed\n"
                 "hint: PageViews.whole and PageViews.of_pool make them"
             )
         if len(self) > PAGES_MAX:
-            raise InvalidInputError(f"{len(self)} pages in one call; the limit is {PAGES_MAX}\nhint: make several calls")
+            raise InvalidInputError(
+                f"{len(self)} pages in one call; the limit is {PAGES_MAX}\nhint: make several calls"
+            )
         if self.piece_bytes < 1 or (self.offsets.size and self._outside(view.nbytes)):
             raise InvalidInputError(
                 f"pieces of {self.piece_bytes} bytes at {self.offsets.min(initial=0)} to {self.offsets.max(initial=0)} "

@@ -1,7 +1,7 @@
 """Threads that wait for an engine, so that no caller has to.
 
-A call to a server that was stopped in the middle of it may never return, and Python cannot end it. So it runs on a thread
-of its own kind, the caller waits for that as long as it likes, and what comes later is nobody's concern.
+A call to a server that was stopped in the middle of it may never return, and Python cannot end it. So it runs on a
+thread of its own kind, the caller waits for that as long as it likes, and what comes later is nobody's concern.
 """
 
 import threading
@@ -11,6 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from isoradix.storage.errors import StorageTimeoutError, TemporaryStorageError
+
+
+def late(what: str) -> str:
+    """The message for what was not over in time."""
+    return f"{what} was not over at its deadline\nhint: see whether the server runs; timeout=S in the URL gives it more"
 
 
 class Job:
@@ -62,7 +67,8 @@ class Workers:
         with self._changed:
             if self._stuck >= self._most:
                 raise TemporaryStorageError(
-                    f"the engine has not returned from {self._stuck} calls that were given up; the limit is {self._most}\n"
+                    f"the engine has not returned from {self._stuck} calls that were given up; the limit is "
+                    f"{self._most}\n"
                     "hint: see whether its server runs; workers=N in the URL raises the limit"
                 )
             self._waiting.append(job)
@@ -95,9 +101,7 @@ class Workers:
         """
         job = self.start(work)
         if not self.wait(job, deadline):
-            raise StorageTimeoutError(
-                f"{what} was not over at its deadline\nhint: see whether the server runs; timeout=S in the URL gives it more"
-            )
+            raise StorageTimeoutError(late(what))
         if job.error is not None:
             raise job.error
         return job.result

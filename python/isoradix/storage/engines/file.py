@@ -1,7 +1,7 @@
 """file:///folder: pages in files, by the compiled module.
 
-Options: `limit` (bytes on the disk; what was used longest ago goes first), `direct` (around the system's cache), `threads`
-(of a batch), `format` (`sealed`, or `sglang` for the files of SGLang's own file store).
+Options: `limit` (bytes on the disk; what was used longest ago goes first), `direct` (around the system's cache),
+`threads` (of a batch), `format` (`sealed`, or `sglang` for the files of SGLang's own file store).
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,9 @@ def open_engine(url: StorageURL) -> FileEngine:
     shared = url.flag("shared")
     url.finish()
     if raw and limit is not None:
-        raise PermanentStorageError(f"{url.text} has a limit\nhint: SGLang's own server keeps the limit of its file store")
+        raise PermanentStorageError(
+            f"{url.text} has a limit\nhint: SGLang's own server keeps the limit of its file store"
+        )
     try:
         store = FileStore(url.path, raw=raw, limit=limit, direct=direct, threads=threads)
     except OSError as error:

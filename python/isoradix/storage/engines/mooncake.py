@@ -1,12 +1,12 @@
 """mooncake://master:port: pages in the memory of a Mooncake cluster, moved in place.
 
-Options: `protocol` (`tcp` or `rdma`), `device` (RDMA devices between commas), `segment` (bytes of this process's memory that
-the cluster may use, 0 unless given), `buffer` (bytes for the client's own use, 16Mi unless given), `hostname` (this machine's
-address, as others reach it; 127.0.0.1 unless given), `metadata` (P2PHANDSHAKE unless given), `replicas` (1 unless given),
-`prefix` (of all keys, `isoradix/` unless given).
+Options: `protocol` (`tcp` or `rdma`), `device` (RDMA devices between commas), `segment` (bytes of this process's memory
+that the cluster may use, 0 unless given), `buffer` (bytes for the client's own use, 16Mi unless given), `hostname`
+(this machine's address, as others reach it; 127.0.0.1 unless given), `metadata` (P2PHANDSHAKE unless given), `replicas`
+(1 unless given), `prefix` (of all keys, `isoradix/` unless given).
 
-A key that the cluster knows may be of a process that is gone, and a page that it has taken may be dropped without a word. So
-every page is stored with a seal behind it, and none is believed whose seal does not fit.
+A key that the cluster knows may be of a process that is gone, and a page that it has taken may be dropped without a
+word. So every page is stored with a seal behind it, and none is believed whose seal does not fit.
 """
 
 import ctypes
@@ -116,8 +116,14 @@ class MooncakeEngine:
             for at, place in enumerate(places):
                 if at in statuses:
                     call.finish(place, statuses[at])
+                elif int(codes[at]) == _TRANSFER_FAILED and self._is_smaller(names[at], views.page_bytes):
+                    call.finish(place, Status.WRONG_SIZE)
                 else:
                     self._tell("get", call, place, int(codes[at]))
+
+    def _is_smaller(self, name: str, page_bytes: int) -> bool:
+        """Whether a transfer failed since there is less than was asked for, which has no code of its own."""
+        return 0 <= int(self._store.get_size(name)) < page_bytes + SEAL_BYTES
 
     @staticmethod
     def _check(keys: list[bytes], views: PageViews, slab: Any, there: list[int]) -> dict[int, Status]:
@@ -151,16 +157,15 @@ class MooncakeEngine:
             call.fail([place], _failure(verb, code), Status.FULL if code == _NO_SPACE else Status.FAILED)
 
     def remove(self, keys: Sequence[bytes], call: Call) -> None:
-        """Removes pages. One that was read a moment ago is leased, and stays."""
-        for key in keys:
-            code = int(self._store.remove(self._name(key)))
-            if code < 0 and code not in (_MISSING, _LEASED):
+        """Removes pages, also those that somebody reads: what such a reader gets does not fit its seal."""
+        codes = self._store.batch_remove([self._name(key) for key in keys], True) if keys else []
+        for code in map(int, codes):
+            if code < 0 and code != _MISSING:
                 raise _failure("remove", code)
-            call.check()
 
     def clear(self, call: Call) -> None:
-        """Removes all pages with the prefix, but for leased ones."""
-        code = int(self._store.remove_by_regex(f"^{self._prefix}.*"))
+        """Removes all pages with the prefix."""
+        code = int(self._store.remove_by_regex(f"^{self._prefix}.*", True))
         if code < 0:
             raise _failure("clear", code)
 
@@ -227,7 +232,8 @@ def _register(store: Any, memory: Any) -> None:
     code = int(store.register_buffer(_address(memory), size))
     if code != 0:
         raise TemporaryStorageError(
-            f"{size} bytes of memory cannot be registered: code {code}\nhint: with rdma raise the limit of locked memory"
+            f"{size} bytes of memory cannot be registered: code {code}\n"
+            "hint: with rdma raise the limit of locked memory"
         )
 
 

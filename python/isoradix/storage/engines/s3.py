@@ -1,7 +1,8 @@
 """s3://bucket[/prefix]: pages as objects of an S3 store, or of what speaks its protocol.
 
-Options: `endpoint` (of a server other than Amazon's), `region`, `requests` (at a time, 8 unless given). Who asks is taken
-from the usual places: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the instance; `anonymous=yes` asks as nobody.
+Options: `endpoint` (of a server other than Amazon's), `region`, `requests` (at a time, 8 unless given). Who asks is
+taken from the usual places: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the instance; `anonymous=yes` asks
+as nobody.
 """
 
 from collections.abc import Callable, Mapping, Sequence
