@@ -198,18 +198,40 @@ def test_a_backend_that_nobody_holds_is_closed() -> None:
     assert engine.closed
 
 
+def test_an_engine_is_closed_after_its_last_call() -> None:
+    until = threading.Event()
+    engine = Engine(stuck(until))
+    store = Backend(engine, timeout_s=0.1)
+    outcome = store.get_into([b"a", b"b"], views(), timeout_s=0.05)
+    begun = time.monotonic()
+    store.close()
+    assert time.monotonic() - begun < 0.4
+    assert not engine.closed, "a call is going on"
+    until.set()
+    assert outcome.wait_released(10)
+    end = time.monotonic() + 10
+    while not engine.closed and time.monotonic() < end:
+        time.sleep(0.01)
+    assert engine.closed
+
+
 def test_a_connection_that_never_comes() -> None:
     until = threading.Event()
+    made = Engine()
 
     def make() -> Engine:
         until.wait(30)
-        return Engine()
+        return made
 
     begun = time.monotonic()
     with pytest.raises(StorageTimeoutError, match="the connection was not over"):
         Backend.connect(make, timeout_s=0.1)
     assert time.monotonic() - begun < 0.4
     until.set()
+    end = time.monotonic() + 10
+    while not made.closed and time.monotonic() < end:
+        time.sleep(0.01)
+    assert made.closed, "what comes too late is closed"
 
 
 def test_engines_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,8 @@ class MooncakeEngine:
             for at, place in enumerate(places):
                 if at in statuses:
                     call.finish(place, statuses[at])
+                elif call.cancelled:
+                    call.finish(place, Status.LATE)
                 elif int(codes[at]) == _TRANSFER_FAILED and self._is_smaller(names[at], views.page_bytes):
                     call.finish(place, Status.WRONG_SIZE)
                 else:
