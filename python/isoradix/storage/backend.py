@@ -16,6 +16,7 @@ from isoradix.storage.errors import StorageError, StorageTimeoutError, Temporary
 from isoradix.storage.views import PageViews
 from isoradix.storage.workers import Job, Workers, late
 
+CONNECT_S: Final = 15.0
 TIMEOUT_S: Final = 5.0
 WORKERS: Final = 4
 
@@ -91,15 +92,22 @@ class Backend:
         self._finalizer = weakref.finalize(self, _close, engine, self._workers, self._timeout_s)
 
     @classmethod
-    def connect(cls, make: Callable[[], Engine], *, timeout_s: float = TIMEOUT_S, workers: int = WORKERS) -> "Backend":
-        """A backend over an engine that may take long to be made, or never be.
+    def connect(
+        cls,
+        make: Callable[[], Engine],
+        *,
+        connect_s: float = CONNECT_S,
+        timeout_s: float = TIMEOUT_S,
+        workers: int = WORKERS,
+    ) -> "Backend":
+        """A backend over an engine that may take long to be made, or never be: `connect_s` seconds at most.
 
         Raises:
             StorageError: it cannot be made, or not in time.
         """
         one = Workers("isoradix-storage-connect", 1)
         job = one.start(make)
-        if not one.wait(job, time.monotonic() + _seconds(timeout_s)):
+        if not one.wait(job, time.monotonic() + _seconds(connect_s)):
             # what comes too late is closed by the thread that has made it
             one.close(lambda: None if job.result is None else job.result.close(), 0.0)
             raise StorageTimeoutError(late("the connection"))

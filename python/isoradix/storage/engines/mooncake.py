@@ -192,8 +192,8 @@ class MooncakeEngine:
     def close(self) -> None:
         """Leaves the cluster, and takes this process's memory with it.
 
-        The client closes with the interpreter's lock held, for as long as its master says nothing. So the master is asked
-        first, which gives the lock away; if it does not answer, the client is left to the end of the process.
+        The client closes with the interpreter's lock held, for as long as its master says nothing. So the master is
+        asked first, which gives the lock away; if it does not answer, the client is left to the end of the process.
         """
         _UNCLOSED.append(self._store)
         if int(self._store.is_exist(self._prefix)) >= 0:
@@ -233,8 +233,11 @@ def open_engine(url: StorageURL) -> MooncakeEngine:
 
 
 def _can_be_set_up(*arguments: str) -> bool:
-    """Tries it in another process: with no master the set-up takes a minute and a half, in which nothing else would run
-    in this one, since it keeps the interpreter's lock."""
+    """Tries it in another process.
+
+    Without a master the set-up takes a minute and a half, in which nothing else would run in this one, since it keeps
+    the interpreter's lock.
+    """
     command = [sys.executable, "-c", _TRY, *arguments]
     try:
         tried = subprocess.run(
