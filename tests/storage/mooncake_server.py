@@ -28,6 +28,7 @@ class MooncakeServer(Opens):
         self.master: Process
         self.owner: Process
         self._owners = 0
+        self._client: Any = None
         self._start_master()
         self._start_owner()
 
@@ -44,11 +45,14 @@ class MooncakeServer(Opens):
         self.owner.wait_for(ready.exists)
 
     def client(self) -> Any:
+        """A client of the tests' own, that changes what is stored."""
         from mooncake.store import MooncakeDistributedStore
 
-        store = MooncakeDistributedStore()
-        assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", f"127.0.0.1:{self.port}") == 0
-        return store
+        if self._client is None:
+            self._client = MooncakeDistributedStore()
+            master = f"127.0.0.1:{self.port}"
+            assert self._client.setup("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", master) == 0
+        return self._client
 
     def flip(self, key: bytes, bit: int) -> None:
         client = self.client()
@@ -56,12 +60,9 @@ class MooncakeServer(Opens):
         changed = flipped(client.get(name), bit)
         assert client.remove(name, True) == 0
         assert client.put(name, changed) == 0
-        client.close()
 
     def lose(self, key: bytes) -> None:
-        client = self.client()
-        assert client.remove(f"isoradix/{key.hex()}", True) == 0
-        client.close()
+        assert self.client().remove(f"isoradix/{key.hex()}", True) == 0
 
     def kill(self) -> None:
         self.owner.end()
@@ -79,5 +80,7 @@ class MooncakeServer(Opens):
         self._start_owner()
 
     def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
         self.owner.end()
         self.master.end()

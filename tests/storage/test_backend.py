@@ -198,18 +198,41 @@ def test_a_backend_that_nobody_holds_is_closed() -> None:
     assert engine.closed
 
 
+def wait_closed(engine: Engine) -> None:
+    end = time.monotonic() + 10
+    while not engine.closed:
+        assert time.monotonic() < end, "it is closed some time"
+        time.sleep(0.01)
+
+
+def test_an_engine_is_closed_after_its_last_call() -> None:
+    until = threading.Event()
+    engine = Engine(stuck(until))
+    store = Backend(engine, timeout_s=0.1)
+    outcome = store.get_into([b"a", b"b"], views(), timeout_s=0.05)
+    begun = time.monotonic()
+    store.close()
+    assert time.monotonic() - begun < 0.4
+    assert not engine.closed, "a call is going on"
+    until.set()
+    assert outcome.wait_released(10)
+    wait_closed(engine)
+
+
 def test_a_connection_that_never_comes() -> None:
     until = threading.Event()
+    made = Engine()
 
     def make() -> Engine:
         until.wait(30)
-        return Engine()
+        return made
 
     begun = time.monotonic()
     with pytest.raises(StorageTimeoutError, match="the connection was not over"):
-        Backend.connect(make, timeout_s=0.1)
+        Backend.connect(make, connect_s=0.1)
     assert time.monotonic() - begun < 0.4
     until.set()
+    wait_closed(made)  # what comes too late
 
 
 def test_engines_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +245,7 @@ def test_engines_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EntryPoint, "load", lambda _: engine_of)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
     assert "other" in schemes()
-    with open_storage("other://host:7/a%20b?size=3&timeout=0.5&workers=2") as store:
+    with open_storage("other://host:7/a%20b?size=3&timeout=0.5&connect=3&workers=2") as store:
         assert store.stats() == {"engine": "test"}
     with pytest.raises(PermanentStorageError, match="does not know: sise"):
         open_storage("other://host:7/a%20b?size=3&sise=3")

@@ -16,6 +16,7 @@ from isoradix.storage.errors import StorageError, StorageTimeoutError, Temporary
 from isoradix.storage.views import PageViews
 from isoradix.storage.workers import Job, Workers, late
 
+CONNECT_S: Final = 15.0
 TIMEOUT_S: Final = 5.0
 WORKERS: Final = 4
 
@@ -91,22 +92,31 @@ class Backend:
         self._finalizer = weakref.finalize(self, _close, engine, self._workers, self._timeout_s)
 
     @classmethod
-    def connect(cls, make: Callable[[], Engine], *, timeout_s: float = TIMEOUT_S, workers: int = WORKERS) -> "Backend":
-        """A backend over an engine that may take long to be made, or never be.
+    def connect(
+        cls,
+        make: Callable[[], Engine],
+        *,
+        connect_s: float = CONNECT_S,
+        timeout_s: float = TIMEOUT_S,
+        workers: int = WORKERS,
+    ) -> "Backend":
+        """A backend over an engine that may take long to be made, or never be: `connect_s` seconds at most.
 
         Raises:
             StorageError: it cannot be made, or not in time.
         """
         one = Workers("isoradix-storage-connect", 1)
-        try:
-            engine = one.answer(make, time.monotonic() + _seconds(timeout_s), "the connection")
-        except (StorageError, InvalidInputError):
-            raise
-        except Exception as error:
-            raise _storage_error(error, "the connection") from error
-        finally:
-            one.close()
-        return cls(engine, timeout_s=timeout_s, workers=workers)
+        job = one.start(make)
+        if not one.wait(job, time.monotonic() + _seconds(connect_s)):
+            # what comes too late is closed by the thread that has made it
+            one.close(lambda: None if job.result is None else job.result.close(), 0.0)
+            raise StorageTimeoutError(late("the connection"))
+        one.close(lambda: None, 0.0)
+        if isinstance(job.error, StorageError | InvalidInputError):
+            raise job.error
+        if job.error is not None:
+            raise _storage_error(job.error, "the connection") from job.error
+        return cls(job.result, timeout_s=timeout_s, workers=workers)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -332,7 +342,5 @@ def _seconds(value: object) -> float:
 
 
 def _close(engine: Engine, workers: Workers, timeout_s: float) -> None:
-    # every thread may be stuck in this engine, or the interpreter may take no more of them: then nobody can tell it
-    with suppress(StorageError, RuntimeError):
-        workers.wait(workers.start(engine.close), time.monotonic() + timeout_s)
-    workers.close()
+    with suppress(RuntimeError):  # at its end the interpreter takes no more threads
+        workers.close(engine.close, time.monotonic() + timeout_s)

@@ -58,4 +58,4 @@ class Engine(Protocol):
         """What the engine says about itself, by name."""
 
     def close(self) -> None:
-        """Gives up the connection."""
+        """Gives up the connection. No other call is going on."""

@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final, TypeAlias
 
-from isoradix.storage.backend import TIMEOUT_S, WORKERS, Backend
+from isoradix.storage.backend import CONNECT_S, TIMEOUT_S, WORKERS, Backend
 from isoradix.storage.engine import Engine
 from isoradix.storage.errors import PermanentStorageError
 from isoradix.storage.url import StorageURL
@@ -34,8 +34,8 @@ def schemes() -> list[str]:
 def open_storage(url: str) -> Backend:
     """Opens a store.
 
-    Every URL takes `timeout` (seconds that a call has, 5 unless given) and `workers` (calls at a time, 4 unless given).
-    docs/storage.md has the options of each engine.
+    Every URL takes `timeout` (seconds that a call has, 5 unless given), `connect` (seconds that opening may take, 15
+    unless given) and `workers` (calls at a time, 4 unless given). docs/storage.md has the options of each engine.
 
     Args:
         url: for example file:///var/cache/kv?limit=500G.
@@ -48,11 +48,8 @@ def open_storage(url: str) -> Backend:
     factory = _factory(parsed.scheme)
     timeout_s = parsed.seconds("timeout", TIMEOUT_S)
     workers = parsed.number("workers", WORKERS, 1, 256)
-    return Backend.connect(lambda: _make(factory, parsed), timeout_s=timeout_s, workers=workers)
-
-
-def _make(factory: EngineFactory, url: StorageURL) -> Engine:
-    return factory(url)
+    connect_s = parsed.seconds("connect", CONNECT_S)
+    return Backend.connect(lambda: factory(parsed), connect_s=connect_s, timeout_s=timeout_s, workers=workers)
 
 
 def _factory(scheme: str) -> EngineFactory:

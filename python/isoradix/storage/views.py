@@ -72,7 +72,7 @@ class PageViews:
             ) from error
 
     @classmethod
-    def whole(cls, memory: Any, page_bytes: int, pages: IntSequence | None = None) -> "PageViews":
+    def whole(cls, memory: Any, page_bytes: int, pages: "IntSequence | None" = None) -> "PageViews":
         """Pages in one piece each, one after another in the memory.
 
         Args:

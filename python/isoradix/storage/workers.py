@@ -55,7 +55,7 @@ class Workers:
         self._threads = 0
         self._idle = 0
         self._stuck = 0
-        self._closed = False
+        self._last: Job | None = None
 
     def start(self, work: Callable[[], Any]) -> Job:
         """Queues work.
@@ -65,6 +65,8 @@ class Workers:
         """
         job = Job(work)
         with self._changed:
+            if self._last is not None:
+                raise TemporaryStorageError("the engine is being closed\nhint: open it again")
             if self._stuck >= self._most:
                 raise TemporaryStorageError(
                     f"the engine has not returned from {self._stuck} calls that were given up; the limit is "
@@ -73,8 +75,7 @@ class Workers:
                 )
             self._waiting.append(job)
             if self._idle < len(self._waiting) and self._threads < self._most:
-                self._threads += 1
-                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+                self._add_thread()
             self._changed.notify()
         return job
 
@@ -106,11 +107,23 @@ class Workers:
             raise job.error
         return job.result
 
-    def close(self) -> None:
-        """Ends threads that have nothing to do; one that is stuck ends with its call."""
+    def close(self, last: Callable[[], Any], deadline: float) -> None:
+        """Ends the threads, and does one last thing once none of them is in a call, however long that takes.
+
+        Waits for it, but not beyond the deadline. A no-op the second time.
+        """
         with self._changed:
-            self._closed = True
+            if self._last is not None:
+                return
+            self._last = Job(last)
+            if self._threads == 0:
+                self._add_thread()
             self._changed.notify_all()
+        self._last.over.wait(max(0.0, deadline - time.monotonic()))
+
+    def _add_thread(self) -> None:
+        self._threads += 1
+        threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
     def _serve(self) -> None:
         while (job := self._next()) is not None:
@@ -125,12 +138,15 @@ class Workers:
     def _next(self) -> Job | None:
         with self._changed:
             self._idle += 1
-            while not self._waiting and not self._closed:
+            while not self._waiting and self._last is None:
                 self._changed.wait()
             self._idle -= 1
-            if not self._waiting:
+            if self._waiting:
+                job = self._waiting.popleft()
+            elif self._last is not None and self._threads == 1 and not self._last.over.is_set():
+                job = self._last
+            else:
                 self._threads -= 1
                 return None
-            job = self._waiting.popleft()
             job.running = True
             return job

@@ -10,6 +10,8 @@ word. So every page is stored with a seal behind it, and none is believed whose 
 """
 
 import ctypes
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -39,6 +41,18 @@ _MEANINGS: Final = {
     _TRANSFER_FAILED: "the memory's owner does not answer",
     _RPC_FAILED: "the master does not answer",
 }
+
+
+_ANSWER_S: Final = 15.0
+"""After how long a master that says nothing is none."""
+_TRY: Final = """
+import os, sys
+from mooncake.store import MooncakeDistributedStore
+host, metadata, protocol, device, master = sys.argv[1:]
+os._exit(int(MooncakeDistributedStore().setup(host, metadata, 0, 1 << 20, protocol, device, master) != 0))
+"""
+_UNCLOSED: Final[list[Any]] = []
+"""Clients whose master does not answer. To close one, or to collect it, would stop the whole interpreter."""
 
 
 class Slabs:
@@ -116,6 +130,8 @@ class MooncakeEngine:
             for at, place in enumerate(places):
                 if at in statuses:
                     call.finish(place, statuses[at])
+                elif call.cancelled:
+                    call.finish(place, Status.LATE)
                 elif int(codes[at]) == _TRANSFER_FAILED and self._is_smaller(names[at], views.page_bytes):
                     call.finish(place, Status.WRONG_SIZE)
                 else:
@@ -174,8 +190,15 @@ class MooncakeEngine:
         return {"engine": "mooncake"}
 
     def close(self) -> None:
-        """Leaves the cluster, and takes this process's memory with it."""
-        self._store.close()
+        """Leaves the cluster, and takes this process's memory with it.
+
+        The client closes with the interpreter's lock held, for as long as its master says nothing. So the master is
+        asked first, which gives the lock away; if it does not answer, the client is left to the end of the process.
+        """
+        _UNCLOSED.append(self._store)
+        if int(self._store.is_exist(self._prefix)) >= 0:
+            _UNCLOSED.remove(self._store)
+            self._store.close()
 
     def _name(self, key: bytes) -> str:
         return self._prefix + key.hex()
@@ -198,13 +221,31 @@ def open_engine(url: StorageURL) -> MooncakeEngine:
     url.finish()
     if not all(character.isascii() and (character.isalnum() or character in "_-/") for character in prefix):
         raise PermanentStorageError(f"prefix {prefix!r} of {url.text}\nhint: letters, digits, _ - and / are taken")
+    master = f"{url.host}:{url.port}"
+    hint = "hint: see whether mooncake_master runs there"
+    if not _can_be_set_up(hostname, metadata, protocol, device, master):
+        raise TemporaryStorageError(f"no client of {url.text} can be set up\n{hint}")
     store = MooncakeDistributedStore()
-    code = store.setup(hostname, metadata, segment, buffer, protocol, device, f"{url.host}:{url.port}")
+    code = store.setup(hostname, metadata, segment, buffer, protocol, device, master)
     if code != 0:
-        raise TemporaryStorageError(
-            f"the client of {url.text} cannot be set up: code {code}\nhint: see whether mooncake_master runs there"
-        )
+        raise TemporaryStorageError(f"the client of {url.text} cannot be set up: code {code}\n{hint}")
     return MooncakeEngine(store, prefix, replicas)
+
+
+def _can_be_set_up(*arguments: str) -> bool:
+    """Tries it in another process.
+
+    Without a master the set-up takes a minute and a half, in which nothing else would run in this one, since it keeps
+    the interpreter's lock.
+    """
+    command = [sys.executable, "-c", _TRY, *arguments]
+    try:
+        tried = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_ANSWER_S
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return tried.returncode == 0
 
 
 def _bytes(url: StorageURL, name: str, default: int) -> int:

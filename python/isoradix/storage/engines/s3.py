@@ -47,7 +47,7 @@ class S3Engine:
             checked=True,
             durable=True,
             shared=True,
-            key_bytes_max=256,
+            key_bytes_max=120,  # in hexadecimal a name that every file system takes
             page_bytes_max=_OBJECT_BYTES_MAX - SEAL_BYTES,
         )
 
