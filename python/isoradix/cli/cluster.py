@@ -17,6 +17,7 @@ from isoradix.cluster.job import PLANES, Job, TraceOf, WorkloadOf
 from isoradix.cluster.launcher import Launcher, Outcome
 from isoradix.cluster.prefetch import POLICIES, PrefetchPolicy
 from isoradix.cluster.result import RankResult
+from isoradix.cluster.storages import KINDS as STORAGE_KINDS
 from isoradix.cluster.summary import Summary, phases
 from isoradix.consensus.topology import RANKS_MAX, Topology
 from isoradix.journal.recorder import make_folder
@@ -109,7 +110,7 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
     if not host and given(context, "write_policy"):
         raise UsageError("--write-policy is given without a host tier", "add --host-capacity 4M, say")
     _check_storage(context, options, host)
-    _check_faults(options.inject, topology, host)
+    _check_faults(options.inject, topology, host, options.storage)
     fatal_ms = count("--fatal-ms", options.fatal_ms, 100, _LONGEST_MS)
     job = Job(
         requests=_requests(source),
@@ -157,10 +158,13 @@ def _check_storage(context: typer.Context, options: ClusterOptions, host: int) -
         raise UsageError(f"--storage is {options.storage!r}: {text}", hint or "see docs/storage.md") from error
 
 
-def _check_faults(texts: Sequence[str], topology: Topology, host: int) -> None:
+def _check_faults(texts: Sequence[str], topology: Topology, host: int, storage: str | None) -> None:
     for text, fault in zip(texts, parse_faults(texts, topology.ranks), strict=True):
         if not host and fault.kind in _HOST_FAULTS:
             raise UsageError(f"fault {text!r} is about host memory, and there is none", "add --host-capacity 4M, say")
+        if storage is None and fault.kind in STORAGE_KINDS:
+            what = f"fault {text!r} is about external storage, and there is none"
+            raise UsageError(what, "add --storage file:///tmp/kv, say")
 
 
 def _requests(source: Source) -> TraceOf | WorkloadOf:

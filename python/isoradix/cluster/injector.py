@@ -4,16 +4,21 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 from isoradix.cluster.engines import CorruptEngine, Delay, LateEngine, SlowEngine
 from isoradix.cluster.faults import KINDS, Fault, Span
+from isoradix.cluster.storages import KINDS as STORAGE_KINDS
+from isoradix.cluster.storages import FaultyBackend
 from isoradix.copies.engine import CopyEngine
 from isoradix.driver import Driver
 from isoradix.replay.blocks import Tokens
 from isoradix.replay.draws import Draws
+
+if TYPE_CHECKING:
+    from isoradix.storage import Backend
 
 _ALL_PAGES: Final = 2**32 - 1
 EVENTS_MAX: Final = 2000
@@ -34,6 +39,7 @@ class Injector:
         self._withdrawn = self._lied = False
         self._short = sum(fault.number("pages") for fault in self._faults if fault.kind == "short-pool")
         self._corrupt: CorruptEngine | None = None
+        self._storage: FaultyBackend | None = None
         self.events: list[tuple[int, str]] = []
         """When (monotonic nanoseconds) which fault was at work; the first 2,000."""
 
@@ -48,6 +54,14 @@ class Injector:
             elif fault.kind == "corrupt":
                 engine = self._corrupt = CorruptEngine(engine, flip)
         return engine
+
+    def storage(self, backend: "Backend") -> "Backend":
+        """The storage with this rank's faults in front of it."""
+        faults = [fault for fault in self._faults if fault.kind in STORAGE_KINDS]
+        if not faults:
+            return backend
+        self._storage = FaultyBackend(backend, faults, self._drawn, self._note)
+        return cast("Backend", self._storage)
 
     def begin(self, driver: Driver) -> None:
         """Before the first step."""
@@ -69,6 +83,8 @@ class Injector:
                 case "corrupt" if step == fault.number("step") and self._corrupt is not None:
                     self._note(fault.kind)
                     self._corrupt.armed = True
+                case "storage-hang" if step == fault.number("step") and self._storage is not None:
+                    self._storage.hangs = True
                 case "kill" if step == fault.number("step"):
                     os.kill(os.getpid(), signal.SIGKILL)
                 case "stop" if step == fault.number("step"):

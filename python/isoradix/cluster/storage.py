@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from isoradix.cluster.injector import Injector
 from isoradix.cluster.job import Job
 from isoradix.consensus.topology import Place
 from isoradix.storage import Backend, Fingerprint, PageKeys, Shard, open_storage
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 MODEL = "isoradix replay"
 
 
-def open_tier(job: Job, place: Place, layers: int, host: "HostPool") -> tuple[Backend, StorageTier]:
+def open_tier(
+    job: Job, place: Place, layers: int, host: "HostPool", injector: Injector
+) -> tuple[Backend, StorageTier]:
     """The backend that the job names, and the tier above it.
 
     The bytes of a replay tell replicas apart, so their pages do not mix either.
@@ -25,5 +28,5 @@ def open_tier(job: Job, place: Place, layers: int, host: "HostPool") -> tuple[Ba
     kv = host.shape.describe()
     about = Fingerprint(MODEL, f"replica {place.domain}", "uint8", kv, "layer", job.page_size)
     shard = Shard(place.stage * layers, layers, place.tp, job.tp, place.cp, job.cp)
-    backend = open_storage(job.storage)
+    backend = injector.storage(open_storage(job.storage))
     return backend, StorageTier(backend, PageKeys(about, shard), host)

@@ -109,7 +109,7 @@ class Worker:
             if job.storage is not None:
                 from isoradix.cluster.storage import open_tier
 
-                backend, tier = open_tier(job, place, LAYERS, memory.host)
+                backend, tier = open_tier(job, place, LAYERS, memory.host, self._injector)
         driver = self._driver = Driver(
             plane,
             engine,
