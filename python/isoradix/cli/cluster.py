@@ -26,7 +26,18 @@ from isoradix.storage import StorageError, open_storage
 from isoradix.report.cluster import cluster_page, failure_table, rank_table, run_facts, time_table
 
 _MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity", "journal")
-_NEEDS_A_CLUSTER: Final = ("plane", "storage", "prefetch_policy", "write_policy", "batch", "step_ms", "inject", "report_ms", "fatal_ms", "store_rank")
+_NEEDS_A_CLUSTER: Final = (
+    "plane",
+    "storage",
+    "prefetch_policy",
+    "write_policy",
+    "batch",
+    "step_ms",
+    "inject",
+    "report_ms",
+    "fatal_ms",
+    "store_rank",
+)
 _LONGEST_MS: Final = 86_400_000
 _HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "corrupt")
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 MODEL = "isoradix replay"
 
 
-def open_tier(
-    job: Job, place: Place, layers: int, host: "HostPool", injector: Injector
-) -> tuple[Backend, StorageTier]:
+def open_tier(job: Job, place: Place, layers: int, host: "HostPool", injector: Injector) -> tuple[Backend, StorageTier]:
     """The backend that the job names, and the tier above it.
 
     The bytes of a replay tell replicas apart, so their pages do not mix either.

@@ -1,0 +1,82 @@
+"""External storage below the ranks of a replay: what one run stores the next one finds, and no fault shows in a byte."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPLAY = [sys.executable, "-m", "isoradix.cli", "replay", "--workload", "agent", "--json"]
+MEMORY = ["--capacity", "50k", "--host-capacity", "100k"]
+FAULTS = [
+    "storage-short:rank=1,p=0.5",
+    "storage-fail:rank=1",
+    "storage-slow:rank=0,ms=5..50",
+    "storage-hang:rank=1,step=40",
+    "ack-delay:rank=1",
+    "alloc-fail:rank=0,p=0.2",
+]
+
+
+def replay(folder: Path, ranks: list[str], *options: str, requests: int = 120) -> dict[str, Any]:
+    command = [*REPLAY, "--requests", str(requests), *MEMORY, *ranks, "--storage", f"file://{folder}", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["verdict"] == "ok"
+    return document
+
+
+def cached(document: dict[str, Any]) -> int:
+    hits: int = document["device_hit_tokens"] + document["host_hit_tokens"] + document["storage_hit_tokens"]
+    return hits
+
+
+@pytest.mark.cluster
+def test_a_fresh_run_finds_what_another_has_stored(tmp_path: Path) -> None:
+    first = replay(tmp_path, ["--tp", "2"])
+    second = replay(tmp_path, ["--tp", "2"])
+    assert second["storage_hit_tokens"] > first["storage_hit_tokens"]
+    assert cached(second) > cached(first)
+    assert {rank["stored_tokens"] > 0 for rank in first["ranks"]} == {True}
+    assert {rank["prefetched_tokens"] > 0 for rank in second["ranks"]} == {True}
+
+
+@pytest.mark.cluster
+def test_all_faults_of_storage_at_once_show_in_no_byte(tmp_path: Path) -> None:
+    replay(tmp_path, ["--tp", "2"])
+    faulty = replay(tmp_path, ["--tp", "2"], *(word for fault in FAULTS for word in ("--inject", fault)))
+    assert all(rank["faults_at_work"] > 0 for rank in faulty["ranks"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["best_effort", "wait_complete"])
+def test_requests_wait_as_they_are_told(tmp_path: Path, policy: str) -> None:
+    ranks = ["--tp", "2", "--pp", "2"]
+    replay(tmp_path, ranks)
+    again = replay(tmp_path, ranks, "--prefetch-policy", policy)
+    assert policy == "best_effort" or again["storage_hit_tokens"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [["--tp", "2", "--pp", "2"], ["--pp", "4"]], ids=["tp2xpp2", "pp4"])
+@pytest.mark.parametrize("fault", [*FAULTS[:4], "all"])
+def test_each_fault_of_storage_on_each_topology(tmp_path: Path, ranks: list[str], fault: str) -> None:
+    replay(tmp_path, ranks)
+    faults = FAULTS if fault == "all" else [fault]
+    replay(tmp_path, ranks, *(word for one in faults for word in ("--inject", one)))
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    for options, named in (
+        (["--storage", "file:///tmp/kv"], "without host memory"),
+        (["--prefetch-policy", "timeout"], "without --storage"),
+        (["--host-capacity", "1k", "--storage", "nope://x"], "nope"),
+        (["--host-capacity", "1k", "--inject", "storage-fail"], "external storage"),
+        (["--host-capacity", "1k", "--storage", f"file://{tmp_path}", "--prefetch-policy", "never"], "never"),
+    ):
+        done = subprocess.run([*REPLAY[:-1], "--tp", "2", *options], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, ""), options
+        assert named in done.stderr, options
