@@ -1,4 +1,4 @@
-"""External storage below the ranks of a replay: what one run stores the next one finds, and no fault shows in a byte."""
+"""External storage below the ranks of a replay: what one run stores the next finds, and no fault shows in a byte."""
 
 import json
 import subprocess

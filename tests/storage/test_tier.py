@@ -112,6 +112,18 @@ def until(true: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
+def answered(tier: StorageTier) -> list[tuple[int, int]]:
+    """What it has found, once it has."""
+    found: list[tuple[int, int]] = []
+
+    def hears() -> bool:
+        found.extend(tier.answers())
+        return bool(found)
+
+    until(hears)
+    return found
+
+
 def bytes_of(pool: HostPool, pages: Sequence[int]) -> list[bytes]:
     views = PageViews.of_pool(pool, np.array(pages))
     return [views.read(place) for place in range(len(pages))]
@@ -130,8 +142,7 @@ def test_what_is_stored_is_found_and_fetched(backend: Backend, host: HostPool, s
     tier.start(effect(0, "store", stored, run(100), run(50, 100)))
     until(lambda: ("ended", 0, True) in log.heard)
     tier.query(query(1, run(200)))
-    found: list[tuple[int, int]] = []
-    until(lambda: found.extend(tier.answers()) or found)
+    found = answered(tier)
     assert found == [(1, 150 * PAGE)]
     fetched = list(range(299, 149, -1))
     tier.start(effect(1, "prefetch", fetched, run(200)))
@@ -154,8 +165,7 @@ def test_a_page_that_cannot_be_read_fails_the_prefetch_and_is_not_found_again(
     tier.start(effect(1, "prefetch", [10, 11, 12], run(3)))
     until(lambda: ("ended", 1, False) in log.heard)
     tier.query(query(2, run(3)))
-    found: list[tuple[int, int]] = []
-    until(lambda: found.extend(tier.answers()) or found)
+    found = answered(tier)
     tier.close()
     assert found[0][1] < 3 * PAGE
 

@@ -22,8 +22,8 @@ from isoradix.cluster.summary import Summary, phases
 from isoradix.consensus.topology import RANKS_MAX, Topology
 from isoradix.journal.recorder import make_folder
 from isoradix.replay.source import Source, TraceSource, WorkloadSource
-from isoradix.storage import StorageError, open_storage
 from isoradix.report.cluster import cluster_page, failure_table, rank_table, run_facts, time_table
+from isoradix.storage import StorageError, open_storage
 
 _MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity", "journal")
 _NEEDS_A_CLUSTER: Final = (

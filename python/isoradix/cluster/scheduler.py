@@ -91,7 +91,7 @@ class Scheduler:
         self._running: deque[Running] = deque()
         self._step = 0
         self._finished: float | None = None
-        self.served = Served(*(array("q") for _ in range(4)))
+        self.served = Served(array("q"), array("q"), array("q"), array("q"))
         self.digests = array("Q")
         self.log = StepLog()
 

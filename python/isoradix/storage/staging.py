@@ -30,8 +30,8 @@ class InPlace:
 class Staged:
     """Reads and writes pages by way of memory of its own.
 
-    A server that was stopped in the middle of a call may go on with it at any time later. It finds this memory then, which
-    nobody uses any more: a batch that is late leaves it to the engine, and the next has another.
+    A server that was stopped in the middle of a call may go on with it at any time later. It finds this memory then,
+    which nobody uses any more: a batch that is late leaves it to the engine, and the next has another.
     """
 
     def __init__(self, backend: Backend) -> None:

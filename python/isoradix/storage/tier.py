@@ -1,8 +1,8 @@
 """One rank's external storage: what carries out prefetches and stores, at this rank's own speed.
 
-It decides nothing. Queries, downloads and uploads run on threads of their own; what they come to is told to the board, where
-only the ballot reads it, or handed to the driver, which tells the core on the scheduler's thread. However storage fails, an
-operation ends: as a miss or a failure of this rank, which all ranks then agree upon.
+It decides nothing. Queries, downloads and uploads run on threads of their own; what they come to is told to the board,
+where only the ballot reads it, or handed to the driver, which tells the core on the scheduler's thread. However storage
+fails, an operation ends: as a miss or a failure of this rank, which all ranks then agree upon.
 """
 
 import logging
