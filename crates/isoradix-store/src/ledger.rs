@@ -121,7 +121,9 @@ impl Ledger {
     /// Appends in one write, then takes in the log to its end; whether a seal came before.
     fn append(&mut self, records: &[Record]) -> io::Result<bool> {
         let mut bytes = Vec::with_capacity(records.len() * RECORD_BYTES);
-        records.iter().for_each(|record| record.write(&mut bytes));
+        for record in records {
+            record.write(&mut bytes);
+        }
         // A full disk may take a part, which readers pass over.
         let written = self.file.write(&bytes)?;
         let number = self.number;
