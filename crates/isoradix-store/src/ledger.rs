@@ -318,12 +318,16 @@ mod tests {
     fn a_sealed_log_goes_on_in_the_next_one_for_all() {
         let folder = tempfile::tempdir().unwrap();
         let mut ledgers: Vec<Ledger> = (0..3).map(|_| Ledger::open(folder.path()).unwrap()).collect();
-        ledgers.iter_mut().for_each(|ledger| ledger.spare = 10);
+        for ledger in &mut ledgers {
+            ledger.spare = 10;
+        }
         for turn in 0..200u8 {
             let key = [turn % 5];
             ledgers[usize::from(turn) % 3].used(&[(&key, 7)]).unwrap();
         }
-        ledgers.iter_mut().for_each(|ledger| ledger.catch_up().unwrap());
+        for ledger in &mut ledgers {
+            ledger.catch_up().unwrap();
+        }
         for ledger in &ledgers {
             assert_eq!(keys(ledger), [[0], [1], [2], [3], [4]]);
             assert!(ledger.number > 1, "sealed more than once");
@@ -355,7 +359,9 @@ mod tests {
         fn all_come_to_the_same(turns in prop::collection::vec(turn(), 1..120), spare in 3..40u64) {
             let folder = tempfile::tempdir().unwrap();
             let mut ledgers: Vec<Ledger> = (0..3).map(|_| Ledger::open(folder.path()).unwrap()).collect();
-            ledgers.iter_mut().for_each(|ledger| ledger.spare = spare);
+            for ledger in &mut ledgers {
+                ledger.spare = spare;
+            }
             for turn in turns {
                 match turn {
                     Turn::Used(who, keys) => {
@@ -367,7 +373,9 @@ mod tests {
                     Turn::See(who) => ledgers[who].catch_up().unwrap(),
                 }
             }
-            ledgers.iter_mut().for_each(|ledger| ledger.catch_up().unwrap());
+            for ledger in &mut ledgers {
+                ledger.catch_up().unwrap();
+            }
             let fresh = Ledger::open(folder.path()).unwrap();
             for ledger in &ledgers {
                 ledger.check();
