@@ -147,6 +147,7 @@ class RedisServer(ProcessServer):
 
     def __init__(self, folder: Path, policy: str = "allkeys-lru", memory: str = "64mb") -> None:
         self._folder, self._policy, self._memory = folder, policy, memory
+        pytest.importorskip("redis")
         self._program = needed("redis-server")
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"

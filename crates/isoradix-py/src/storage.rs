@@ -1,5 +1,7 @@
 //! Storage: calls under way, the store of files, seals for engines that check nothing, hashes of pages.
 
+#![expect(clippy::needless_pass_by_value, reason = "as PyO3 hands paths and keys over")]
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -297,7 +299,7 @@ fn check_pages<'py>(
 }
 
 fn bytes_of<'a>(keys: &'a [Bound<'_, PyBytes>]) -> Vec<&'a [u8]> {
-    keys.iter().map(|key| key.as_bytes()).collect()
+    keys.iter().map(PyBytesMethods::as_bytes).collect()
 }
 
 #[cold]
@@ -415,10 +417,11 @@ impl<'a> Places<'a> {
     fn pages_mut(&self, py: Python<'_>) -> PyResult<Vec<PageMut<'a>>> {
         let mut sorted = self.starts.clone();
         sorted.sort_unstable();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[1] - pair[0] < self.bytes) {
+        let mut neighbours = sorted.iter().zip(&sorted[sorted.len().min(1)..]);
+        if let Some((first, second)) = neighbours.find(|(first, second)| *second - *first < self.bytes) {
             let message = format!(
                 "pieces of {} bytes at offsets {} and {} share bytes\nhint: read each page to a place of its own",
-                self.bytes, pair[0], pair[1]
+                self.bytes, first, second
             );
             return Err(errors::new(py, Class::InvalidInput, message));
         }
@@ -426,7 +429,6 @@ impl<'a> Places<'a> {
         Ok(self.starts.chunks(self.pieces).map(page).collect())
     }
 
-    #[expect(clippy::mut_from_ref, reason = "only of pieces that share no byte")]
     fn piece_mut(&self, start: usize) -> &'a mut [u8] {
         // SAFETY: as above; the memory is writable, and `pages_mut` has checked that no two pieces share bytes.
         unsafe { std::slice::from_raw_parts_mut(self.memory.buffer.buf_ptr().cast::<u8>().add(start), self.bytes) }

@@ -57,35 +57,39 @@ impl Bench {
         }
     }
 
+    /// Each way has its turn in every round, the first one another each time: what one leaves to the disk slows down the next.
     fn run(mut self) {
-        let mut times: [Vec<Duration>; 6] = Default::default();
+        let mut times: [[Vec<Duration>; 2]; 3] = Default::default();
         for round in 0..=ROUNDS {
-            self.empty();
-            let turn = [
-                timed(|| self.bare_put(1)),
-                timed(|| self.bare_get(1)),
-                {
-                    self.empty();
-                    timed(|| self.bare_put(self.threads))
-                },
-                timed(|| self.bare_get(self.threads)),
-                timed(|| self.store_put()),
-                timed(|| self.store_get()),
-            ];
-            // the first round finds caches cold and folders empty
-            if round > 0 {
-                times.iter_mut().zip(turn).for_each(|(all, one)| all.push(one));
+            for turn in 0..3 {
+                let way = (round + turn) % 3;
+                let [put, get] = self.turn(way);
+                // the first round finds caches cold and folders empty
+                if round > 0 {
+                    times[way][0].push(put);
+                    times[way][1].push(get);
+                }
             }
         }
-        let [put, get, put_shared, get_shared, store_put, store_get] = times.map(|mut all| {
-            all.sort_unstable();
-            BATCH_BYTES as f64 / all[all.len() / 2].as_secs_f64() / 1e9
-        });
-        for (verb, bare, shared, store) in [("get", get, get_shared, store_get), ("put", put, put_shared, store_put)] {
+        let [bare, shared, store] = times.map(|verbs| verbs.map(speed));
+        for (verb, name) in ["put", "get"].into_iter().enumerate() {
+            let (bare, shared, store) = (bare[verb], shared[verb], store[verb]);
             let (of_one, of_bare) = (store / bare * 100.0, store / shared * 100.0);
             let page = format!("{} KiB", self.page >> 10);
-            println!("{page:>9} {verb:>6} | {bare:>9.2} {shared:>9.2} {store:>9.2} {of_one:>6.0}% {of_bare:>6.0}%");
+            println!("{page:>9} {name:>6} | {bare:>9.2} {shared:>9.2} {store:>9.2} {of_one:>6.0}% {of_bare:>6.0}%");
         }
+    }
+
+    /// Puts and gets all pages in one of three ways: bare on one thread, bare on several, by the store.
+    fn turn(&mut self, way: usize) -> [Duration; 2] {
+        let threads = if way == 0 { 1 } else { self.threads };
+        let times = if way == 2 {
+            [timed(|| self.store_put()), timed(|| self.store_get())]
+        } else {
+            [timed(|| self.bare_put(threads)), timed(|| self.bare_get(threads))]
+        };
+        self.empty();
+        times
     }
 
     fn empty(&mut self) {
@@ -110,7 +114,7 @@ impl Bench {
 
     fn bare_get(&mut self, threads: usize) {
         let mut memory = std::mem::take(&mut self.memory);
-        let pages: Vec<_> = memory.chunks_mut(self.page).map(|page| std::sync::Mutex::new(page)).collect();
+        let pages: Vec<_> = memory.chunks_mut(self.page).map(std::sync::Mutex::new).collect();
         self.share(threads, |at| {
             let mut page = pages[at].lock().expect("nobody panics");
             File::open(self.bare(at)).and_then(|mut file| file.read_exact(&mut page)).expect("it was put");
@@ -156,6 +160,12 @@ impl Bench {
             }
         });
     }
+}
+
+/// GB/s of the median.
+fn speed(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    BATCH_BYTES as f64 / times[times.len() / 2].as_secs_f64() / 1e9
 }
 
 fn timed(work: impl FnOnce()) -> Duration {

@@ -100,13 +100,8 @@ fn fold(a: u64, b: u64) -> u64 {
 /// The same arithmetic, in the widest vectors that this processor has.
 fn widest() -> fn(&mut Lanes, &[[u8; BLOCK]]) {
     #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            return avx512::mix_blocks;
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            return avx2::mix_blocks;
-        }
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return avx2::mix_blocks;
     }
     mix_blocks
 }
@@ -182,45 +177,6 @@ mod avx2 {
     }
 }
 
-/// As for AVX2: a vector is a step.
-#[cfg(target_arch = "x86_64")]
-mod avx512 {
-    use std::arch::x86_64::{
-        __m512i, _mm512_add_epi64, _mm512_loadu_si512, _mm512_mul_epu32, _mm512_setzero_si512, _mm512_srli_epi64,
-        _mm512_xor_si512,
-    };
-
-    use super::{BLOCK, KEYS, Lanes, STEP, STEPS, take};
-
-    pub(super) fn mix_blocks(lanes: &mut Lanes, blocks: &[[u8; BLOCK]]) {
-        // SAFETY: `widest` gives this function out only where the processor has these instructions.
-        unsafe { mix(lanes, blocks) }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    fn mix(lanes: &mut Lanes, blocks: &[[u8; BLOCK]]) {
-        for block in blocks {
-            let mut added = [_mm512_setzero_si512(); 2];
-            for step in 0..STEPS {
-                let word = load(&block[step * STEP..]);
-                let keyed = _mm512_xor_si512(word, load(&KEYS[step..]));
-                let product = _mm512_mul_epu32(keyed, _mm512_srli_epi64::<32>(keyed));
-                added = [_mm512_add_epi64(added[0], word), _mm512_add_epi64(added[1], product)];
-            }
-            // SAFETY: both are 128 bytes, of which any are numbers; lanes are in order on this little-endian architecture.
-            take(lanes, &unsafe { std::mem::transmute::<[__m512i; 2], Lanes>(added) });
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn load<T>(from: &[T]) -> __m512i {
-        assert!(size_of_val(from) >= size_of::<__m512i>(), "a whole vector");
-        // SAFETY: as many bytes are there, and need no alignment.
-        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,7 +184,9 @@ mod tests {
 
     fn of(parts: &[&[u8]]) -> [u64; 2] {
         let mut sum = Checksum::new();
-        parts.iter().for_each(|part| sum.update(part));
+        for part in parts {
+            sum.update(part);
+        }
         sum.finish()
     }
 
@@ -272,7 +230,7 @@ mod tests {
             assert_ne!(of(&[&swapped]), right, "{size} bytes changed places");
         }
         for length in 0..200 {
-            assert_ne!(of(&[&blocks[..length]]), of(&[&blocks[..length + 1]]), "{length} zeros");
+            assert_ne!(of(&[&blocks[..length]]), of(&[&blocks[..=length]]), "{length} zeros");
         }
     }
 

@@ -121,7 +121,9 @@ impl Ledger {
     /// Appends in one write, then takes in the log to its end; whether a seal came before.
     fn append(&mut self, records: &[Record]) -> io::Result<bool> {
         let mut bytes = Vec::with_capacity(records.len() * RECORD_BYTES);
-        records.iter().for_each(|record| record.write(&mut bytes));
+        for record in records {
+            record.write(&mut bytes);
+        }
         // A full disk may take a part, which readers pass over.
         let written = self.file.write(&bytes)?;
         let number = self.number;
@@ -316,12 +318,16 @@ mod tests {
     fn a_sealed_log_goes_on_in_the_next_one_for_all() {
         let folder = tempfile::tempdir().unwrap();
         let mut ledgers: Vec<Ledger> = (0..3).map(|_| Ledger::open(folder.path()).unwrap()).collect();
-        ledgers.iter_mut().for_each(|ledger| ledger.spare = 10);
+        for ledger in &mut ledgers {
+            ledger.spare = 10;
+        }
         for turn in 0..200u8 {
             let key = [turn % 5];
             ledgers[usize::from(turn) % 3].used(&[(&key, 7)]).unwrap();
         }
-        ledgers.iter_mut().for_each(|ledger| ledger.catch_up().unwrap());
+        for ledger in &mut ledgers {
+            ledger.catch_up().unwrap();
+        }
         for ledger in &ledgers {
             assert_eq!(keys(ledger), [[0], [1], [2], [3], [4]]);
             assert!(ledger.number > 1, "sealed more than once");
@@ -353,7 +359,9 @@ mod tests {
         fn all_come_to_the_same(turns in prop::collection::vec(turn(), 1..120), spare in 3..40u64) {
             let folder = tempfile::tempdir().unwrap();
             let mut ledgers: Vec<Ledger> = (0..3).map(|_| Ledger::open(folder.path()).unwrap()).collect();
-            ledgers.iter_mut().for_each(|ledger| ledger.spare = spare);
+            for ledger in &mut ledgers {
+                ledger.spare = spare;
+            }
             for turn in turns {
                 match turn {
                     Turn::Used(who, keys) => {
@@ -365,7 +373,9 @@ mod tests {
                     Turn::See(who) => ledgers[who].catch_up().unwrap(),
                 }
             }
-            ledgers.iter_mut().for_each(|ledger| ledger.catch_up().unwrap());
+            for ledger in &mut ledgers {
+                ledger.catch_up().unwrap();
+            }
             let fresh = Ledger::open(folder.path()).unwrap();
             for ledger in &ledgers {
                 ledger.check();

@@ -51,6 +51,9 @@ pub struct Usage {
     pub bytes: u64,
 }
 
+/// A page's file, and its key where the name is one.
+type Found = (PathBuf, Option<Vec<u8>>);
+
 /// Pages in a folder. Any thread may call, and any process may use the same folder.
 #[derive(Debug)]
 pub struct FileStore {
@@ -241,7 +244,7 @@ impl FileStore {
     pub fn remove(&self, keys: &[&[u8]]) -> Result<(), StoreError> {
         self.check(keys)?;
         for key in keys {
-            self.remove_file(&self.path(key))?;
+            remove_file(&self.path(key))?;
             let _ = self.tell(|ledger| ledger.gone(key));
         }
         Ok(())
@@ -253,7 +256,7 @@ impl FileStore {
     /// The system refuses.
     pub fn clear(&self) -> Result<(), StoreError> {
         for (path, _) in self.files()? {
-            self.remove_file(&path)?;
+            remove_file(&path)?;
         }
         let _ = self.tell(|ledger| {
             ledger.catch_up()?;
@@ -299,12 +302,7 @@ impl FileStore {
     }
 
     /// Does the items of a batch, on several threads if it is large. The next item goes to whoever is free.
-    fn share<T: Send>(
-        &self,
-        bytes: u64,
-        items: impl Iterator<Item = T> + Send + ExactSizeIterator,
-        work: impl Fn(T) + Sync,
-    ) {
+    fn share<T: Send>(&self, bytes: u64, items: impl ExactSizeIterator<Item = T> + Send, work: impl Fn(T) + Sync) {
         let helpers = if bytes < SHARED_BYTES { 0 } else { self.threads.min(items.len()).saturating_sub(1) };
         if helpers == 0 {
             return items.for_each(work);
@@ -372,7 +370,7 @@ impl FileStore {
     }
 
     /// The files of all pages, and their keys where the name is one.
-    fn files(&self) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>, StoreError> {
+    fn files(&self) -> Result<Vec<Found>, StoreError> {
         let top = self.layout.pages(&self.root);
         let mut files = vec![];
         for entry in entries(&top)? {
@@ -391,12 +389,12 @@ impl FileStore {
         }
         Ok(files)
     }
+}
 
-    fn remove_file(&self, path: &Path) -> Result<(), StoreError> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
-            _ => Ok(()),
-        }
+fn remove_file(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -60,7 +60,7 @@ impl Mode {
             }
             match source.read_exact(&mut chunk, |bytes| {
                 if self.sealed {
-                    seal.update(bytes)
+                    seal.update(bytes);
                 }
             }) {
                 Ok(()) => {}
@@ -98,7 +98,9 @@ impl Mode {
                 return Ok(Status::Late);
             }
             if self.sealed {
-                chunk.iter().for_each(|slice| seal.update(slice));
+                for slice in &chunk {
+                    seal.update(slice);
+                }
             }
             sink.write_all(&mut chunk)?;
         }

@@ -26,7 +26,7 @@ fn get(store: &FileStore, key: &[u8], bytes: usize) -> (Status, Vec<u8>) {
 }
 
 fn bytes(seed: usize, count: usize) -> Vec<u8> {
-    (0..count).map(|at| ((at + seed) * 2_654_435_761 >> 7).to_le_bytes()[0]).collect()
+    (0..count).map(|at| (((at + seed) * 2_654_435_761) >> 7).to_le_bytes()[0]).collect()
 }
 
 /// The files of all pages, in order.
