@@ -1,0 +1,102 @@
+"""A log, line by line: which rank speaks, what it says, and its tracebacks as one sign each."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from isoradix.doctor.evidence import Batch, Evidence, Sign, Source
+from isoradix.doctor.marks import BATCH, PREFIX, TORCH_PREFIX, meaning
+from isoradix.doctor.text import shortened
+
+_BEGIN: Final = "Traceback (most recent call last):"
+_CALL: Final = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_RAISED: Final = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
+_CALLS_MAX: Final = 2_000
+_SIGNS_MAX: Final = 20_000
+"""Of one file; beyond that nothing is learned."""
+
+
+class Traceback:
+    """One that is being read: its innermost call so far."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.calls = 0
+        self.function = self.file = self.code = ""
+
+    def take(self, line: str) -> bool:
+        """Whether the line belongs to it."""
+        if found := _CALL.match(line):
+            self.calls += 1
+            self.function, self.file, self.code = found["function"], found["file"], ""
+            return self.calls < _CALLS_MAX
+        if line.startswith((" ", "\t")) or not line:
+            if line.strip(" ~^\t") and not self.code:
+                self.code = line.strip()
+            return True
+        return False
+
+
+class LogReader:
+    """Reads the lines of one file into the evidence.
+
+    Args:
+        evidence: where signs and batches go.
+        path: of the file.
+        label: the rank whose file it is, if its name says so.
+    """
+
+    def __init__(self, evidence: Evidence, path: Path, label: str) -> None:
+        self._evidence, self._path, self._of_file = evidence, path, label
+        self._traceback: Traceback | None = None
+        self._signs = 0
+
+    def take(self, number: int | None, text: str, label: str) -> None:
+        """Takes a line, and who wrote it: what `speaker` gave."""
+        if _BEGIN in text:
+            self._traceback = Traceback(label)
+            return
+        if self._traceback is not None:
+            if self._traceback.take(text):
+                return
+            raised, self._traceback = self._traceback, None
+            if found := _RAISED.match(text):
+                self._raise(raised, found["type"], found["text"] or "", number, text)
+                return
+        if found := BATCH.search(text):
+            self._batch(label, found, self._source(number, text))
+        elif (meant := meaning(text)) is not None:
+            self._sign(meant[0], label, meant[1], self._source(number, text))
+
+    def speaker(self, line: str) -> tuple[str, str]:
+        """The label of whoever wrote a line, and what is behind it."""
+        if line.startswith("["):
+            if found := PREFIX.match(line):
+                return found[1].strip() or self._of_file, line[found.end() :]
+            if found := TORCH_PREFIX.match(line):
+                return self._of_file or found[1], line[found.end() :]
+        return self._of_file, line
+
+    def _raise(self, raised: Traceback, kind: str, text: str, number: int | None, line: str) -> None:
+        """A traceback has ended with its error."""
+        values = {"type": kind.rpartition(".")[2], "text": text, "function": raised.function, "code": raised.code}
+        source = self._source(number, line)
+        if (meant := meaning(line)) is not None:
+            self._sign(meant[0], raised.label, {**values, **meant[1]}, source)
+            values["means"] = meant[0]
+        self._sign("error", raised.label, values, source)
+
+    def _sign(self, kind: str, label: str, values: dict[str, str], source: Source) -> None:
+        self._evidence.roster.see(label)
+        self._signs += 1
+        if self._signs <= _SIGNS_MAX:
+            self._evidence.signs.append(Sign(kind, label, values, source))
+
+    def _batch(self, label: str, found: re.Match[str], source: Source) -> None:
+        self._evidence.roster.see(label)
+        queued = None if found["queued"] is None else int(found["queued"])
+        counts = int(found["sequences"]), int(found["extend"]), int(found["cached"])
+        self._evidence.batches.setdefault(label, []).append(Batch(*counts, queued, source))
+
+    def _source(self, number: int | None, text: str) -> Source:
+        return Source(self._path, number, shortened(text))
