@@ -63,6 +63,7 @@ def replay(
     fatal_ms: Annotated[str, cluster.FATAL_MS] = "60000",
     store_rank: Annotated[str, cluster.STORE_RANK] = "0",
     journal: Annotated[Path | None, cluster.JOURNAL] = None,
+    evidence: Annotated[Path | None, cluster.EVIDENCE] = None,
     report: Annotated[Path | None, REPORT] = None,
     json: Annotated[bool, JSON] = False,
 ) -> int:
@@ -93,11 +94,11 @@ def replay(
             report_ms=report_ms,
             fatal_ms=fatal_ms,
             store_rank=store_rank,
-            journal=journal,
+            journal=evidence / "journals" if journal is None and evidence is not None else journal,
         )
         job = cluster.cluster_job(context, source, page, options)
         report_path(report)
-        return cluster.replay_cluster(job, source, json, report)
+        return cluster.replay_cluster(job, source, json, report, evidence)
     config = ReplayConfig(page, capacity("--capacity", capacity_, page), policy, resume)
     report_path(report)
     return _in_this_process(config, source, json, report)

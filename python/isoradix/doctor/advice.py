@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from isoradix.doctor.batches import compare_batches
+from isoradix.doctor.batches import compare_batches, queues_shown
 from isoradix.doctor.evidence import Evidence
 from isoradix.doctor.findings import Finding, Form
 from isoradix.doctor.rules.errors import first_error
@@ -137,20 +137,21 @@ def _extend_tokens(evidence: Evidence, found: Finding) -> str | None:
 def _queue_depths(evidence: Evidence, found: Finding) -> str | None:
     if found.form is Form.QUEUE and found.condition.want is not None:
         return found.condition.text
-    by_rank = {
-        rank: batches[-1].queued
-        for rank, batches in evidence.batches_by_rank().items()
-        if batches and batches[-1].queued is not None
-    }
-    if len(by_rank) < 2:
-        return None
-    return ", ".join(f"{queued} on rank {rank}" for rank, queued in sorted(by_rank.items())) + ", waiting requests"
+    by_rank = evidence.batches_by_rank()
+    unequal = compare_batches(by_rank)
+    if unequal is not None and unequal.queued_before:
+        return f"{queues_shown(unequal.queued_before)}, at batch {unequal.number - 1}, which is equal"
+    last = {rank: batches[-1].queued for rank, batches in by_rank.items() if batches}
+    known = {rank: queued for rank, queued in last.items() if queued is not None}
+    return f"{queues_shown(known)}, at the last batch of each" if len(known) > 1 else None
 
 
 def _network(evidence: Evidence, found: Finding) -> str | None:
-    if found.form is not Form.HANG or not found.culprits:
+    if found.form is not Form.HANG:
         return None
-    who = evidence.roster.names(found.culprits)
-    if found.waits_on_itself:
-        return f"ruled out: {who} waits on its own thread or queue, the others wait for it"
+    if found.not_the_network is not None:
+        return f"ruled out: {found.not_the_network}"
+    unequal = compare_batches(evidence.batches_by_rank())
+    if unequal is not None and unequal.queued_before:
+        return f"ruled out: schedulers had parted at batch {unequal.number - 1}, where their queues differ"
     return None

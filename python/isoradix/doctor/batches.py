@@ -16,6 +16,8 @@ class Unequal:
 
     number: int
     by_rank: Mapping[int, Batch | None]
+    before: Mapping[int, Batch]
+    """The batch before it, which was equal; empty if there is none."""
 
     @property
     def culprits(self) -> tuple[int, ...]:
@@ -38,12 +40,28 @@ class Unequal:
         return f"batch {self.number}: " + "; ".join(f"{shown} on {_ranks(ranks)}" for shown, ranks in groups.items())
 
     @property
+    def queued_before(self) -> Mapping[int, int]:
+        """Waiting requests of each rank at the batch before, if they were unequal by then: then the schedulers had
+        parted already, and not by a message that was late."""
+        queued = {rank: batch.queued for rank, batch in self.before.items() if batch.queued is not None}
+        return queued if len(set(queued.values())) > 1 else {}
+
+    @property
     def _tokens_are_equal(self) -> bool:
         return len({batch.extend_tokens for batch in self.by_rank.values() if batch is not None}) == 1
 
 
 def _ranks(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {','.join(map(str, ranks))}"
+
+
+def queues_shown(by_rank: Mapping[int, int]) -> str:
+    """`4 waiting requests on rank 0; 3 on ranks 1,2`."""
+    groups: dict[int, list[int]] = {}
+    for rank, queued in sorted(by_rank.items()):
+        groups.setdefault(queued, []).append(rank)
+    first, *others = (f"{queued} on {_ranks(ranks)}" for queued, ranks in groups.items())
+    return "; ".join([first.replace(" on ", " waiting requests on ", 1), *others])
 
 
 def compare_batches(by_rank: Mapping[int, Sequence[Batch]]) -> Unequal | None:
@@ -61,5 +79,6 @@ def compare_batches(by_rank: Mapping[int, Sequence[Batch]]) -> Unequal | None:
     for at in range(longest):
         there = {rank: batches[at] if at < len(batches) else None for rank, batches in by_rank.items()}
         if len({None if batch is None else batch.shape for batch in there.values()}) > 1:
-            return Unequal(at + 1, there)
+            before = {rank: batches[at - 1] for rank, batches in by_rank.items()} if at else {}
+            return Unequal(at + 1, there, before)
     return None

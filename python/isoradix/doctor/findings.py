@@ -72,10 +72,11 @@ class Finding:
     condition: Condition
     sure: Sure
     because: tuple[Source, ...]
-    waits_on_itself: bool = False
-    """Whether the culprit waits for something of its own while others wait for it: then it is not the network."""
+    not_the_network: str | None = None
+    """Why a hang is none of the network's; None where it may be."""
 
 
+ITS_OWN: Final = "it waits on its own thread or queue, the others wait for it"
 NOTHING: Final = Finding(Form.NONE, (), Condition("nothing wrong seen"), Sure.CERTAIN, ())
 
 

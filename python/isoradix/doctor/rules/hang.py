@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from isoradix.consensus.waits import WaitEntry
+from isoradix.doctor.batches import compare_batches, queues_shown
 from isoradix.doctor.evidence import Board, Evidence, Sign, Source
-from isoradix.doctor.findings import Condition, Finding, Form, Sure, sure_of
+from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure, sure_of
 from isoradix.doctor.places import Place, place_of
 from isoradix.journal.decisions import minority
 
@@ -51,7 +52,7 @@ def _on_its_own(evidence: Evidence, places: Mapping[int, Place], own: tuple[int,
         Condition(text, operation=None if operation is None else str(operation)),
         sure,
         because,
-        waits_on_itself=True,
+        not_the_network=ITS_OWN,
     )
 
 
@@ -67,14 +68,18 @@ def _in_different_places(
         groups.setdefault(str(place), []).append(rank)
     standing = "; ".join(f"{evidence.roster.names(ranks)} in {place}" for place, ranks in groups.items())
     what = "ranks make unequal numbers of calls" if collective else "ranks are in different rounds"
-    operation = str(places[culprits[0]]) if culprits else None
+    text = f"{what}: {standing}"
+    if (unequal := compare_batches(evidence.batches_by_rank())) is not None:
+        text += f"; {unequal}"
+        if unequal.queued_before:
+            text += f", after {queues_shown(unequal.queued_before)}"
     return Finding(
         Form.HANG,
         culprits,
-        Condition(f"{what}: {standing}", operation=operation),
+        Condition(text, operation=str(places[culprits[0]]) if culprits else None),
         sure_of(culprits, Sure.LIKELY),
         tuple(stacks[rank].source for rank in sorted(stacks)),
-        waits_on_itself=False,
+        not_the_network="ranks stand in different collectives" if collective else None,
     )
 
 
@@ -100,7 +105,7 @@ def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
         text = f"{evidence.roster.name(rank)} waits for its own copies: {_shown(wait)}"
         condition = _condition(text, wait, None)
         because = _because(boards, rank, old)
-        return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, because, waits_on_itself=True)
+        return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, because, not_the_network=ITS_OWN)
     return _last_in_line(evidence, boards, old)
 
 
@@ -133,7 +138,14 @@ def _last_in_line(
     text = f"{evidence.roster.names(culprits)} {what}; {evidence.roster.name(waiting)} waits for it: {_shown(wait)}"
     sure = Sure.CERTAIN if there and len(culprits) == 1 else Sure.LIKELY
     because = _because(boards, culprits[0], old)
-    return Finding(Form.HANG, culprits, _condition(text, wait, culprits[0]), sure, because, waits_on_itself=there)
+    return Finding(
+        Form.HANG,
+        culprits,
+        _condition(text, wait, culprits[0]),
+        sure,
+        because,
+        not_the_network=ITS_OWN if there else None,
+    )
 
 
 def _votes_alone(evidence: Evidence, boards: Mapping[int, Board], old: Mapping[int, list[WaitEntry]]) -> Finding | None:
@@ -148,7 +160,7 @@ def _votes_alone(evidence: Evidence, boards: Mapping[int, Board], old: Mapping[i
     if named:
         text += f": {evidence.roster.names(named)} has not come to it"
     because = tuple(boards[rank].source for rank in sorted(boards))
-    return Finding(Form.HANG, named, _condition(text, newest, None), sure_of(named, Sure.LIKELY), because, bool(named))
+    return Finding(Form.HANG, named, _condition(text, newest, None), sure_of(named, Sure.LIKELY), because)
 
 
 def _because(boards: Mapping[int, Board], rank: int, old: Mapping[int, list[WaitEntry]]) -> tuple[Source, ...]:

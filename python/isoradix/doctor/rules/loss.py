@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from isoradix.doctor.evidence import Evidence, Sign
-from isoradix.doctor.findings import Condition, Finding, Form, Sure
+from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure
 from isoradix.doctor.places import place_of
 from isoradix.doctor.rules.common import groups_of_ranks, sources
 
@@ -47,7 +47,7 @@ def still(evidence: Evidence) -> Finding | None:
         operation = str(place)
         text += f", in {place}"
     condition = Condition(text, operation=operation, have=sign.values["step"], age_s=age)
-    return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, sources(signs), waits_on_itself=True)
+    return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, sources(signs), not_the_network=ITS_OWN)
 
 
 def nobody(evidence: Evidence) -> Finding | None:

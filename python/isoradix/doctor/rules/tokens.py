@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 
-from isoradix.doctor.batches import compare_batches
+from isoradix.doctor.batches import Unequal, compare_batches
 from isoradix.doctor.evidence import Evidence, Sign
 from isoradix.doctor.findings import Condition, Finding, Form, Sure, sure_of
 from isoradix.doctor.rules.common import sources
@@ -44,11 +44,21 @@ def shape(evidence: Evidence) -> Finding | None:
     because = sources(signs)
     culprits: tuple[int, ...] = ()
     if unequal is not None:
-        text = f"{text}; {unequal}"
+        text = f"{text}{_fitting(evidence, unequal, own, came // width)}; {unequal}"
         culprits = unequal.culprits
         because += tuple(batch.source for batch in unequal.by_rank.values() if batch is not None)
     condition = Condition(text, operation="reshape", want=str(own), have=str(came))
     return Finding(Form.SHAPE, culprits, condition, sure_of(culprits, Sure.LIKELY), because)
+
+
+def _fitting(evidence: Evidence, unequal: Unequal, own: int, rows: int) -> str:
+    """Whose batch has as many tokens as fit what came."""
+    fits = [
+        rank
+        for rank, batch in unequal.by_rank.items()
+        if batch is not None and batch.extend_tokens not in (0, own) and not rows % batch.extend_tokens
+    ]
+    return f", which fits what {evidence.roster.names(fits)} computed" if fits else ""
 
 
 def preamble(evidence: Evidence) -> Finding | None:
