@@ -1,6 +1,7 @@
 """`isoradix doctor`."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,6 +12,7 @@ from isoradix.cli.errors import FINDING, OK, UsageError
 from isoradix.cli.output import show_facts, show_json, tracking
 from isoradix.doctor.diagnosis import Diagnosis, diagnose
 from isoradix.doctor.rules.hang import AFTER_S
+from isoradix.doctor.text import shortened
 
 EXAMPLES: Final = """Examples:
 
@@ -62,17 +64,24 @@ def _show(found: Diagnosis) -> None:
     if found.is_incident:
         facts += [
             ("culprit", found.culprit),
-            ("condition", found.found.condition.text),
+            *_lines("condition", found.found.condition.text.split("; ")),
             ("sure", str(found.found.sure)),
-            *(("because" if not number else "", line) for number, line in enumerate(found.because())),
+            *_lines("because", found.because()),
         ]
     show_facts(facts)
     if not found.is_incident:
         return
-    steps = [(f"{number} {one.step}", one.says or "not in the evidence") for number, one in enumerate(found.order, 1)]
-    show_facts([("", ""), ("on-call order", ""), *steps])
+    steps = [
+        _lines(f"{number} {one.step}", (one.says or "open").split("; ")) for number, one in enumerate(found.order, 1)
+    ]
+    show_facts([("", ""), ("on-call order", ""), *(line for step in steps for line in step)])
     commands = [("", command) for command in found.next.commands]
     show_facts([("", ""), ("next", f"{found.next.step}: {found.next.what}"), *commands])
+
+
+def _lines(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """A fact on lines of its own, none too long for a terminal."""
+    return [(name if not number else "", shortened(text)) for number, text in enumerate(texts)]
 
 
 def _read(found: Diagnosis) -> str:

@@ -91,7 +91,7 @@ class Injector:
         return key
 
     def lengths(self, step: int, lengths: list[Lengths], page_size: int) -> list[Lengths]:
-        """What this rank says of its batch: once, from the fault's step on, a page of its first request is elsewhere."""
+        """What this rank says of its batch: once, from the fault's step on, a page is elsewhere than on others."""
         for fault in self._faults:
             if fault.kind == "batch" and step >= fault.number("step") and lengths and not self._cut:
                 self._cut = True

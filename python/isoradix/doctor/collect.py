@@ -129,6 +129,7 @@ def _take_text(evidence: Evidence, path: Path, limit: int) -> None:
     other = False
     for number, line in text.lines(path, limit):
         speaker, said = log.speaker(line)
+        evidence.roster.see(speaker)
         if not stacks.take(number, said, speaker):
             other = other or bool(said)
             log.take(number, said, speaker)

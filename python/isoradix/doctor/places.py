@@ -4,6 +4,7 @@ A rank that waits for other ranks is no culprit; one that waits for something of
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -52,17 +53,22 @@ _IDLE: Final = re.compile(r"recv_requests|_?maybe_sleep_on_idle|sleep_on_idle|se
 _HOW: Final = re.compile(
     r"^(?:threading|queue|selectors|socket|ssl|subprocess|time|contextlib|runpy)\.py$|concurrent/futures|asyncio/|^<"
 )
+_CALLERS_SHOWN: Final = 3
 # this package: the wait for copies of this rank's own
 _OWN_COPIES: Final = frozenset({"_catch_up", "wait_layer"})
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a thread stands. `operation` is the collective or message, `caller` the call that asked for it."""
+    """Where a thread stands. `operation` is the collective or message, `callers` the calls that asked for it."""
 
     kind: Kind
     operation: str
-    caller: Frame | None
+    callers: tuple[Frame, ...]
+
+    @property
+    def caller(self) -> Frame | None:
+        return self.callers[0] if self.callers else None
 
     @property
     def slot(self) -> tuple[str, str]:
@@ -70,8 +76,12 @@ class Place:
         return self.operation, "" if self.caller is None else self.caller.function
 
     def __str__(self) -> str:
-        at = "" if self.caller is None else f" of {self.caller}" if self.kind != "own" else f"{self.caller}"
-        return at if self.kind == "own" else f"{self.operation}{at}"
+        """`all_reduce of check (tree.py:12), called by admit, step`."""
+        if not self.callers:
+            return self.operation
+        first, *others = self.callers[:_CALLERS_SHOWN]
+        called = f", called by {', '.join(frame.function for frame in others)}" if others else ""
+        return f"{first}{called}" if self.kind == "own" else f"{self.operation} of {first}{called}"
 
 
 def place_of(stack: Stack) -> Place:
@@ -79,17 +89,21 @@ def place_of(stack: Stack) -> Place:
     frames = stack.frames
     for at, frame in enumerate(frames):
         if frame.function in _OWN_COPIES:
-            return Place("own", "", frame)
+            return Place("own", "", _callers(frames[at:]))
         if (kind := _waits(frame)) is not None:
             return _outward(kind, frames, at)
-        if _NATIVE.search(frame.function) or _NATIVE.search(f"{frame.function} ({frame.file}"):
+        if _NATIVE.search(f"{frame.function} ({frame.file}"):
             return _native(frames, at)
     if (idle := next((frame for frame in frames if _IDLE.fullmatch(frame.function)), None)) is not None:
-        return Place("idle", idle.function, None)
-    caller = next((frame for frame in frames if not _HOW.search(frame.file)), frames[0])
+        return Place("idle", idle.function, ())
     if _DEVICE.fullmatch(frames[0].function):
-        return Place("device", frames[0].function, caller)
-    return Place("own", "", caller)
+        return Place("device", frames[0].function, _callers(frames[1:]))
+    return Place("own", "", _callers(frames) or frames[:1])
+
+
+def _callers(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Without calls that say how a thread waits, and not for what."""
+    return tuple(frame for frame in frames if not _HOW.search(frame.file))
 
 
 def _waits(frame: Frame) -> Kind | None:
@@ -109,15 +123,15 @@ def _outward(kind: Kind, frames: tuple[Frame, ...], at: int) -> Place:
             outer = number
         elif not _TRANSPORTS.search(frames[number].file) and not _HOW.search(frames[number].file):
             break
-    callers = (frame for frame in frames[outer + 1 :] if not _HOW.search(frame.file))
-    return Place(_waits(frames[outer]) or kind, frames[outer].function, next(callers, None))
+    callers = _callers(frame for frame in frames[outer + 1 :] if not _TRANSPORTS.search(frame.file))
+    return Place(_waits(frames[outer]) or kind, frames[outer].function, callers)
 
 
 def _native(frames: tuple[Frame, ...], at: int) -> Place:
     """Below Python, as `py-spy dump --native` shows it."""
-    kind: Kind = "message" if re.search(r"[Ss]end|[Rr]ecv", frames[at].function) else "collective"
     for number in range(at + 1, len(frames)):
         if (found := _waits(frames[number])) is not None:
             return _outward(found, frames, number)
-    python = (frame for frame in frames[at + 1 :] if frame.file.endswith(".py") and not _HOW.search(frame.file))
-    return Place(kind, "a wait of the transport", next(python, None))
+    kind: Kind = "message" if re.search(r"[Ss]end|[Rr]ecv", frames[at].function) else "collective"
+    python = _callers(frame for frame in frames[at + 1 :] if frame.file.endswith(".py"))
+    return Place(kind, "a wait of the transport", python)

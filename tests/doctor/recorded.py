@@ -1,0 +1,208 @@
+"""Incidents that are made by real processes: how to make each of them anew, and what has to come of it.
+
+    python -m tests.doctor.recorded [NAME ...]
+
+records them into the folder `incidents`, evidence and all; without names all of them. Stacks need py-spy on the path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from isoradix.cluster.job import Job, WorkloadOf
+from isoradix.cluster.launcher import Launcher
+from isoradix.consensus.waits import all_waits
+from isoradix.doctor.diagnosis import diagnose
+
+HERE: Final = Path(__file__).parent
+INCIDENTS: Final = HERE / "incidents"
+ROOT: Final = HERE.parents[1]
+PROGRAMS: Final = HERE / "programs.py"
+HUNG_S: Final = 4.0
+PATIENCE_S: Final = 90.0
+
+Record = Callable[[Path], None]
+"""Leaves its evidence in a folder."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """An incident: how it is made, what has to be found, and how long it takes."""
+
+    record: Record
+    form: str
+    culprits: tuple[int, ...]
+    next: str
+    slow: bool = True
+    drops: tuple[str, ...] = ("journals",)
+    """What of the evidence is not kept as a fixture."""
+    says: tuple[str, ...] = field(default=())
+    """What the condition has to say."""
+
+
+def replay(*faults: str, journals: bool = False, **changed: Any) -> Record:
+    """A small cluster replay with `--evidence`."""
+
+    def record(folder: Path) -> None:
+        fields: dict[str, Any] = {
+            "requests": WorkloadOf("agent", 60, 1),
+            "tp": 2,
+            "pp": 2,
+            "capacity": 60_000,
+            "host_capacity": 200_000,
+            "batch": 4,
+            "step_ms": 5,
+            "report_ms": 500,
+            "fatal_ms": 3_000,
+        }
+        journal = str(folder / "journals") if journals else None
+        job = Job(**{**fields, "faults": faults, "journal": journal, **changed})
+        Launcher(job, evidence=folder).run()
+
+    return record
+
+
+def hanging(program: str) -> Record:
+    """Four ranks of a program that hang; their stacks and boards while they do."""
+
+    def record(folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as boards:
+            ranks = _start(program, Path(boards))
+            try:
+                _wait_for_hang(program, Path(boards))
+                for rank, process in enumerate(ranks):
+                    dump = subprocess.run(
+                        ["py-spy", "dump", "--pid", str(process.pid)], capture_output=True, text=True, check=True
+                    )
+                    (folder / f"stacks-rank{rank}.txt").write_text(dump.stdout)
+                if found := all_waits(Path(boards)):
+                    document = {"command": "waits", "folder": boards, "ranks": [board.as_json() for board in found]}
+                    (folder / "waits.json").write_text(json.dumps(document, indent=2) + "\n")
+            finally:
+                for process in ranks:
+                    process.kill()
+                    process.communicate()
+
+    return record
+
+
+def _start(program: str, boards: Path) -> list[subprocess.Popen[bytes]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(PROGRAMS), program]
+    return [
+        subprocess.Popen([*command, str(rank), str(port), str(boards)], env=environment, stderr=subprocess.DEVNULL)
+        for rank in range(4)
+    ]
+
+
+def _wait_for_hang(program: str, boards: Path) -> None:
+    """Until a scheduler has waited for a while; programs without boards get their time."""
+    if program == "collectives":
+        time.sleep(15)
+        return
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        waits = [wait for board in all_waits(boards) for wait in board.waits if wait.operation != "vote"]
+        if any(wait.age_s > HUNG_S for wait in waits):
+            return
+        time.sleep(0.2)
+    raise AssertionError("the program does not hang")
+
+
+RECORDED: Final[Mapping[str, Incident]] = {
+    "healthy": Incident(replay(journals=True), "none", (), "nothing", slow=False),
+    "late-copies": Incident(replay("ack-delay:rank=1,ms=5..50", "copy-slow:rank=3"), "none", (), "nothing"),
+    "failed-allocations": Incident(replay("alloc-fail:rank=1,p=0.3"), "none", (), "nothing"),
+    "slow-network": Incident(replay("net-slow:ms=5..30"), "none", (), "nothing"),
+    "paused": Incident(replay("pause:rank=2,step=10,ms=5000"), "none", (), "nothing", slow=False),
+    "killed": Incident(replay("kill:rank=3,step=10"), "killed", (3,), "rank", slow=False),
+    "stopped": Incident(replay("stop:rank=1,step=10"), "stopped", (1,), "process", slow=False),
+    "sleeping": Incident(replay("sleep:rank=2,ms=60000,p=0.2"), "C", (2,), "tiers", says=("sleep", "on its own")),
+    "parted": Incident(
+        replay("diverge:rank=3,step=6", journals=True),
+        "divergence",
+        (3,),
+        "inputs",
+        slow=False,
+        drops=(),
+        says=("insert",),
+    ),
+    "parted-without-journals": Incident(
+        replay("diverge:rank=3,step=6", step_ms=150), "divergence", (3,), "journals", says=("insert",)
+    ),
+    "header": Incident(replay("batch:rank=2,step=8"), "A", (), "tiers", slow=False, says=("rank 2", "rank 0")),
+    "header-of-three": Incident(replay("batch:rank=1,step=8", tp=1, pp=3), "A", (1,), "tiers", says=("rank 1",)),
+    "short-queue": Incident(
+        replay("unasked:rank=3,step=10", "copy-slow:rank=3,ms=300"), "B", (3,), "tiers", slow=False, says=("vote",)
+    ),
+    "never-enqueued": Incident(
+        replay("alloc-fail:rank=2,p=1", plane="chain"), "C", (2,), "tiers", says=("ack", "own copies")
+    ),
+    "unequal-votes": Incident(replay("revote:rank=1,step=10"), "divergence", (1,), "journals", says=("vote",)),
+    "wrong-bytes": Incident(
+        replay("corrupt:rank=0,step=1", requests=WorkloadOf("agent", 200, 1)),
+        "failed",
+        (0,),
+        "rank",
+        says=("wrong bytes",),
+    ),
+    "storage-hangs": Incident(hanging("storage"), "C", (2,), "tiers", says=("get_pages",)),
+    "collectives-unequal": Incident(hanging("collectives"), "C", (0,), "tiers", says=("check_progress",)),
+}
+
+
+# into fixtures
+
+
+def record(name: str) -> None:
+    """Records one incident: its evidence, and what is found in it."""
+    folder = INCIDENTS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    evidence = folder / "evidence"
+    RECORDED[name].record(evidence)
+    for dropped in RECORDED[name].drops:
+        shutil.rmtree(evidence / dropped, ignore_errors=True)
+    for path in evidence.rglob("*"):
+        if path.is_file() and path.suffix in (".log", ".txt", ".json"):
+            path.write_text(_without_places(path.read_text()))
+    found = diagnose([evidence])
+    expected = {
+        "form": str(found.found.form),
+        "culprit": list(found.found.culprits),
+        "condition": found.found.condition.text,
+        "sure": str(found.found.sure),
+        "next": found.next.step,
+        "from": f"python -m tests.doctor.recorded {name}",
+    }
+    (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
+
+
+def _without_places(text: str) -> str:
+    """Without the folders of the machine on which it was recorded."""
+    for place in (ROOT, sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.prefix, sys.base_prefix):
+        text = text.replace(f"{place}/", "")
+    return re.sub(r'"folder": "[^"]*"', '"folder": "boards"', text)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or RECORDED:
+        began = time.monotonic()
+        record(name)
+        print(name, f"{time.monotonic() - began:.1f} s", (INCIDENTS / name / "expected.json").read_text(), flush=True)
