@@ -71,10 +71,10 @@ def _show(found: Diagnosis) -> None:
     show_facts(facts)
     if not found.is_incident:
         return
-    steps = [
-        _lines(f"{number} {one.step}", (one.says or "open").split("; ")) for number, one in enumerate(found.order, 1)
-    ]
-    show_facts([("", ""), ("on-call order", ""), *(line for step in steps for line in step)])
+    steps = [("", ""), ("on-call order", "")]
+    for number, answer in enumerate(found.order, 1):
+        steps += _lines(f"{number} {answer.step}", (answer.says or "open").split("; "))
+    show_facts(steps)
     commands = [("", command) for command in found.next.commands]
     show_facts([("", ""), ("next", f"{found.next.step}: {found.next.what}"), *commands])
 

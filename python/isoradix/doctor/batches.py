@@ -30,14 +30,14 @@ class Unequal:
         return None in self.by_rank.values()
 
     def __str__(self) -> str:
-        """`batch 117: 3072 new tokens on ranks 0,1, none on ranks 2,3`."""
+        """`batch 117: 3072 new tokens on ranks 0,1, never run on ranks 2,3`."""
         groups: dict[str, list[int]] = {}
         for rank, batch in sorted(self.by_rank.items()):
             shown = "never run" if batch is None else f"{batch.extend_tokens} new tokens"
             if batch is not None and self._tokens_are_equal:
                 shown += f", {batch.cached_tokens} cached, {batch.sequences} sequences"
             groups.setdefault(shown, []).append(rank)
-        return f"batch {self.number}: " + "; ".join(f"{shown} on {_ranks(ranks)}" for shown, ranks in groups.items())
+        return f"batch {self.number}: " + ", ".join(f"{shown} on {_ranks(ranks)}" for shown, ranks in groups.items())
 
     @property
     def queued_before(self) -> Mapping[int, int]:
@@ -48,7 +48,10 @@ class Unequal:
 
     @property
     def _tokens_are_equal(self) -> bool:
-        return len({batch.extend_tokens for batch in self.by_rank.values() if batch is not None}) == 1
+        return (
+            not self.is_missing
+            and len({batch.extend_tokens for batch in self.by_rank.values() if batch is not None}) == 1
+        )
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -56,12 +59,12 @@ def _ranks(ranks: Sequence[int]) -> str:
 
 
 def queues_shown(by_rank: Mapping[int, int]) -> str:
-    """`4 waiting requests on rank 0; 3 on ranks 1,2`."""
+    """`4 waiting requests on rank 0, 3 on ranks 1,2`."""
     groups: dict[int, list[int]] = {}
     for rank, queued in sorted(by_rank.items()):
         groups.setdefault(queued, []).append(rank)
     first, *others = (f"{queued} on {_ranks(ranks)}" for queued, ranks in groups.items())
-    return "; ".join([first.replace(" on ", " waiting requests on ", 1), *others])
+    return ", ".join([first.replace(" on ", " waiting requests on ", 1), *others])
 
 
 def compare_batches(by_rank: Mapping[int, Sequence[Batch]]) -> Unequal | None:
