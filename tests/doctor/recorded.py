@@ -18,7 +18,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,8 +49,9 @@ class Incident:
     slow: bool = True
     drops: tuple[str, ...] = ("journals",)
     """What of the evidence is not kept as a fixture."""
-    says: tuple[str, ...] = field(default=())
+    says: tuple[str, ...] = ()
     """What the condition has to say."""
+    needs_stacks: bool = False
 
 
 def replay(*faults: str, journals: bool = False, **changed: Any) -> Record:
@@ -163,8 +164,10 @@ RECORDED: Final[Mapping[str, Incident]] = {
         "rank",
         says=("wrong bytes",),
     ),
-    "storage-hangs": Incident(hanging("storage"), "C", (2,), "tiers", says=("get_pages",)),
-    "collectives-unequal": Incident(hanging("collectives"), "C", (0,), "tiers", says=("check_progress",)),
+    "storage-hangs": Incident(hanging("storage"), "C", (2,), "tiers", says=("get_pages",), needs_stacks=True),
+    "collectives-unequal": Incident(
+        hanging("collectives"), "C", (0,), "tiers", says=("check_progress",), needs_stacks=True
+    ),
 }
 
 

@@ -21,8 +21,9 @@ class Unequal:
 
     @property
     def culprits(self) -> tuple[int, ...]:
-        """Those whom more than half contradict."""
-        return minority({rank: None if batch is None else batch.shape for rank, batch in self.by_rank.items()})
+        """Those whom more than half contradict. A batch that some never ran contradicts nobody: they may be late."""
+        shapes = {rank: batch.shape for rank, batch in self.by_rank.items() if batch is not None}
+        return () if self.is_missing else minority(shapes)
 
     @property
     def is_missing(self) -> bool:

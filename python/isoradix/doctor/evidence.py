@@ -126,5 +126,7 @@ class Evidence:
         return {rank: stack for rank, stack in ranks if rank is not None}
 
     def batches_by_rank(self) -> dict[int, list[Batch]]:
-        ranks = ((self.rank(label), batches) for label, batches in self.batches.items())
+        """Of logs that were read from their beginning on: only these can be aligned."""
+        whole = {label: batches for label, batches in self.batches.items() if batches[0].source.line is not None}
+        ranks = ((self.rank(label), batches) for label, batches in whole.items())
         return {rank: batches for rank, batches in ranks if rank is not None}

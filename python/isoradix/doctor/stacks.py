@@ -66,6 +66,8 @@ class StackReader:
                 self.end()
             self._label = label_in(found["command"]) or self._label or self._of_file
             return True
+        if line.startswith("Python v"):
+            return True
         source = Source(self._path, number, shortened(line))
         if "hread " in line:
             if found := _THREAD.match(line):
@@ -81,7 +83,7 @@ class StackReader:
         if line.startswith((" ", "\t")):
             self._call(line)
             return True
-        if line and not line.startswith("Python v"):
+        if line:
             self.end()
             return False
         return True
