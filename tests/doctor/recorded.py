@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from isoradix.cluster.job import Job, WorkloadOf
+from isoradix.cluster.job import Job, TraceOf, WorkloadOf
 from isoradix.cluster.launcher import Launcher
 from isoradix.consensus.waits import all_waits
 from isoradix.doctor.diagnosis import diagnose
@@ -70,10 +70,20 @@ def replay(*faults: str, journals: bool = False, **changed: Any) -> Record:
             "fatal_ms": 3_000,
         }
         journal = str(folder / "journals") if journals else None
-        job = Job(**{**fields, "faults": faults, "journal": journal, **changed})
-        Launcher(job, evidence=folder).run()
+        with tempfile.TemporaryDirectory() as place:
+            if journals:  # short prompts make small journals
+                fields |= {"requests": _short_requests(Path(place)), "page_size": 4, "capacity": 1_000}
+            Launcher(Job(**{**fields, "faults": faults, "journal": journal, **changed}), evidence=folder).run()
 
     return record
+
+
+def _short_requests(folder: Path) -> TraceOf:
+    """Thirty requests of at most 80 tokens, some of which begin alike."""
+    lines = [{"timestamp": 0, "input_length": 20 + 2 * at, "hash_ids": [at % 13]} for at in range(30)]
+    path = folder / "requests.jsonl"
+    path.write_text("".join(json.dumps({**line, "output_length": 1}) + "\n" for line in lines))
+    return TraceOf(str(path))
 
 
 def hanging(program: str) -> Record:
@@ -128,14 +138,14 @@ def _wait_for_hang(program: str, boards: Path) -> None:
 
 
 RECORDED: Final[Mapping[str, Incident]] = {
-    "healthy": Incident(replay(journals=True), "none", (), "nothing", slow=False),
+    "healthy": Incident(replay(journals=True), "none", (), "nothing", slow=False, drops=()),
     "late-copies": Incident(replay("ack-delay:rank=1,ms=5..50", "copy-slow:rank=3"), "none", (), "nothing"),
     "failed-allocations": Incident(replay("alloc-fail:rank=1,p=0.3"), "none", (), "nothing"),
     "slow-network": Incident(replay("net-slow:ms=5..30"), "none", (), "nothing"),
     "paused": Incident(replay("pause:rank=2,step=10,ms=5000"), "none", (), "nothing", slow=False),
     "killed": Incident(replay("kill:rank=3,step=10"), "killed", (3,), "rank", slow=False),
     "stopped": Incident(replay("stop:rank=1,step=10"), "stopped", (1,), "process", slow=False),
-    "sleeping": Incident(replay("sleep:rank=2,ms=60000,p=0.2"), "C", (2,), "tiers", says=("sleep", "on its own")),
+    "sleeping": Incident(replay("sleep:rank=2,ms=60000,p=0.2"), "C", (2,), "tiers", says=("injector", "on its own")),
     "parted": Incident(
         replay("diverge:rank=3,step=6", journals=True),
         "divergence",

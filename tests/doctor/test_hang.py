@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from isoradix.doctor.collect import collect
 from isoradix.doctor.evidence import Board, Evidence, Frame, Sign, Source, Stack
 from isoradix.doctor.findings import Form, Sure
 from isoradix.doctor.rules import decide
-from isoradix.doctor.rules.hang import by_boards, by_stacks, by_timeouts
+from isoradix.doctor.rules.boards import by_boards
+from isoradix.doctor.rules.stacks import by_stacks
+from isoradix.doctor.rules.timeouts import by_timeouts
 
 NOWHERE = Source(Path("evidence"), 1, "")
 Wait = tuple[str, int, int, int, float]
@@ -134,6 +137,24 @@ def test_one_on_its_own_and_the_others_in_a_collective() -> None:
     assert (found.culprits, found.sure) == ((1,), Sure.CERTAIN)
     assert "get (store.py:1), called by step, on its own; ranks 0,2 wait for it in all_reduce" in found.condition.text
     assert found.not_the_network is not None
+
+
+def test_boards_say_what_the_others_want() -> None:
+    evidence = stacks(REDUCE, STORAGE)
+    evidence.boards = boards([("send", 1, 31, 30, 9.0)], [vote(0.1)]).boards
+    found = by_stacks(evidence)
+    assert found is not None
+    assert (found.culprits, found.condition.want, found.condition.age_s) == ((1,), "31", 9.0)
+    assert found.condition.operation == "get (store.py:1), called by step"
+    assert "rank 0 waits for it: send 31 (has 30), 9.0 s" in found.condition.text
+
+
+def test_a_thread_that_is_at_work_may_be_on_its_way() -> None:
+    evidence = stacks(REDUCE, STORAGE)
+    evidence.stacks = [replace(one, idle=False) for one in evidence.stacks]
+    found = by_stacks(evidence)
+    assert found is not None
+    assert found.sure is Sure.LIKELY
 
 
 def test_not_all_stacks_are_there() -> None:

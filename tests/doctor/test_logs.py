@@ -159,3 +159,16 @@ def test_batches_are_read_in_order(tmp_path: Path) -> None:
     assert [one.extend_tokens for one in batches[0]] == [8, 7]
     assert [one.extend_tokens for one in batches[1]] == [8, 9]
     assert batches[0][0].queued == 2
+
+
+def test_a_traceback_that_was_survived_is_no_sign(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: 3\n'
+    assert [sign.kind for sign in read(tmp_path, raised + "on\n" * 20).signs] == ["error"]
+    assert read(tmp_path, raised + "on\n" * 300).signs == []
+    fatal = f"[2026-09-02 02:47:31 TP1] Scheduler hit an exception: {raised}"
+    assert [sign.kind for sign in read(tmp_path, fatal + "on\n" * 300).signs] == ["error"]
+
+
+@pytest.mark.parametrize("line", ["KL divergence: 0.03", "rank 3 loaded its weights", "SIGQUIT received. signum=None"])
+def test_words_that_mean_something_else(line: str) -> None:
+    assert meaning(line) is None

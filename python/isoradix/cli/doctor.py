@@ -11,7 +11,7 @@ from isoradix import __version__
 from isoradix.cli.errors import FINDING, OK, UsageError
 from isoradix.cli.output import show_facts, show_json, tracking
 from isoradix.doctor.diagnosis import Diagnosis, diagnose
-from isoradix.doctor.rules.hang import AFTER_S
+from isoradix.doctor.rules.boards import AFTER_S
 from isoradix.doctor.text import shortened
 
 EXAMPLES: Final = """Examples:
@@ -61,6 +61,8 @@ def _show(found: Diagnosis) -> None:
     if found.evidence.left_out:
         facts.append(("left out", ", ".join(f"{path.name}" for path, _ in found.evidence.left_out[:8])))
     facts.append(("verdict", found.title))
+    if not found.is_incident and found.found.condition.text != found.title:
+        facts.append(("condition", found.found.condition.text))
     if found.is_incident:
         facts += [
             ("culprit", found.culprit),

@@ -59,16 +59,23 @@ def _board(path: Path, one: Mapping[str, Any]) -> Board:
     return Board(rank, int(one["member"]), bool(one["alive"]), waits, True, source)
 
 
-def settle_ages(evidence: Evidence) -> None:
-    """Boards whose processes are gone say when waits began, and not for how long they lasted: at least until the
-    newest of them began."""
+def settle(evidence: Evidence) -> None:
+    """Once all is read. Boards whose processes are gone say when waits began, and not for how long they lasted: at
+    least until the newest of them began. And peers, which are members of a domain, become ranks."""
     ages = [wait.age_s for board in evidence.boards if not board.aged for wait in board.waits]
     newest = min(ages, default=0.0)
 
     def settled(board: Board) -> Board:
-        if board.aged:
-            return board
-        return replace(board, waits=tuple(replace(wait, age_s=wait.age_s - newest) for wait in board.waits))
+        younger = 0.0 if board.aged else newest
+        waits = (
+            replace(
+                wait,
+                age_s=wait.age_s - younger,
+                peer=wait.peer if wait.peer < 0 else evidence.roster.of_member(board.rank, wait.peer),
+            )
+            for wait in board.waits
+        )
+        return replace(board, waits=tuple(waits))
 
     evidence.boards = [settled(board) for board in evidence.boards]
 

@@ -46,7 +46,7 @@ def collect(paths: Sequence[Path], told: Told | None = None, limit: int = text.L
                 raise
             evidence.left_out.append((path, str(error).partition("\n")[0]))
     _take_journals(evidence, journals)
-    boards.settle_ages(evidence)
+    boards.settle(evidence)
     if not evidence.files:
         what = f"there is no evidence in {', '.join(repr(str(path)) for path in paths)}"
         kinds = "journals, wait boards, isoradix waits --json, logs, stack dumps"
@@ -134,6 +134,7 @@ def _take_text(evidence: Evidence, path: Path, limit: int) -> None:
             other = other or bool(said)
             log.take(number, said, speaker)
     stacks.end()
+    log.end()
     evidence.roster.see(label)
     kind = "stacks" if stacks.dumps and not other else "log"
     evidence.files.append(File(path, kind, text.is_whole(path, limit)))

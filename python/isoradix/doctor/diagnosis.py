@@ -10,7 +10,7 @@ from isoradix.doctor.collect import Told, collect
 from isoradix.doctor.evidence import Evidence
 from isoradix.doctor.findings import MEANING, Finding, Form
 from isoradix.doctor.rules import decide
-from isoradix.doctor.rules.hang import AFTER_S
+from isoradix.doctor.rules.boards import AFTER_S
 
 _SOURCES_SHOWN = 8
 

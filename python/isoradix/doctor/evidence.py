@@ -52,7 +52,8 @@ class Batch:
 
 @dataclass(frozen=True)
 class Board:
-    """What one rank waited for when its board was read. `aged` is whether the ages count to that moment."""
+    """What one rank waited for when its board was read. `aged` is whether the ages count to that moment; the peers of
+    its waits are ranks, once all is read."""
 
     rank: int
     member: int

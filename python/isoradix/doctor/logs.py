@@ -12,6 +12,9 @@ _BEGIN: Final = "Traceback (most recent call last):"
 _CALL: Final = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 _RAISED: Final = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
 _CALLS_MAX: Final = 2_000
+_SURVIVED_LINES: Final = 200
+"""A log that goes on for so long after a traceback is of a process that survived it."""
+_FATAL: Final = "hit an exception"
 _SIGNS_MAX: Final = 20_000
 """Of one file; beyond that nothing is learned."""
 
@@ -19,8 +22,8 @@ _SIGNS_MAX: Final = 20_000
 class Traceback:
     """One that is being read: its innermost call so far."""
 
-    def __init__(self, label: str) -> None:
-        self.label = label
+    def __init__(self, label: str, fatal: bool) -> None:
+        self.label, self.fatal = label, fatal
         self.calls = 0
         self.function = self.file = self.code = ""
 
@@ -49,12 +52,15 @@ class LogReader:
     def __init__(self, evidence: Evidence, path: Path, label: str) -> None:
         self._evidence, self._path, self._of_file = evidence, path, label
         self._traceback: Traceback | None = None
-        self._signs = 0
+        self._signs = self._lines = 0
+        self._raised: list[tuple[int, list[Sign]]] = []
+        """Tracebacks that may have been survived: the lines until then, and what they were taken for."""
 
     def take(self, number: int | None, text: str, label: str) -> None:
         """Takes a line, and who wrote it: what `speaker` gave."""
+        self._lines += 1
         if _BEGIN in text:
-            self._traceback = Traceback(label)
+            self._traceback = Traceback(label, _FATAL in text)
             return
         if self._traceback is not None:
             if self._traceback.take(text):
@@ -80,11 +86,20 @@ class LogReader:
     def _raise(self, raised: Traceback, kind: str, text: str, number: int | None, line: str) -> None:
         """A traceback has ended with its error."""
         values = {"type": kind.rpartition(".")[2], "text": text, "function": raised.function, "code": raised.code}
-        source = self._source(number, line)
+        source, before = self._source(number, line), len(self._evidence.signs)
         if (meant := meaning(line)) is not None:
             self._sign(meant[0], raised.label, {**values, **meant[1]}, source)
             values["means"] = meant[0]
         self._sign("error", raised.label, values, source)
+        if not raised.fatal:
+            self._raised.append((self._lines, self._evidence.signs[before:]))
+
+    def end(self) -> None:
+        """The file is read: tracebacks that were survived are no signs."""
+        for lines, signs in self._raised:
+            if self._lines - lines > _SURVIVED_LINES:
+                survived = set(map(id, signs))
+                self._evidence.signs[:] = [sign for sign in self._evidence.signs if id(sign) not in survived]
 
     def _sign(self, kind: str, label: str, values: dict[str, str], source: Source) -> None:
         self._evidence.roster.see(label)

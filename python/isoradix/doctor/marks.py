@@ -55,7 +55,8 @@ _PATTERNS: Final = (
     ("rings", r"divergence at step (?P<step>\d+): (?P<what>ranks? [\d,]+ (?:has|have) digest .+)"),
     ("digest", _DIGEST),
     ("votes", _VOTES),
-    ("parted", r"divergence(?: (?:at|before) (?:step|vote) \d+)?: (?P<what>.+)"),
+    ("parted", r"(?:divergence (?:at|before) (?:step|vote) \d+|DivergenceError: divergence): (?P<what>.+)"),
+    ("parted", r"(?P<what>found rank divergence.*)"),
     # this package: a rank is lost
     ("killed", r"rank (?P<rank>\d+) has ended without a goodbye"),
     ("silent", r"(?P<ranks>ranks? [\d, ]+) gives no sign of life for (?P<age>[\d.]+) s"),

@@ -4,16 +4,22 @@ Each rule looks at all evidence, and finds an incident or nothing; the first tha
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from isoradix.doctor.evidence import Evidence
-from isoradix.doctor.findings import NOTHING, Finding
-from isoradix.doctor.rules import errors, hang, loss, parting, queues, tokens
+from isoradix.doctor.findings import NOTHING, Condition, Finding
+from isoradix.doctor.rules import errors, loss, parting, queues, timeouts, tokens
+from isoradix.doctor.rules.boards import AFTER_S, by_boards
+from isoradix.doctor.rules.common import HANGS
+from isoradix.doctor.rules.stacks import by_stacks
 
+_REPORTED_S: Final = 1.0
+"""Where a log says that somebody waited too long, shorter waits count."""
 Rule = Callable[[Evidence], Finding | None]
 
-BEFORE_BOARDS: Final[Sequence[Rule]] = (
+BEFORE_HANGS: Final[Sequence[Rule]] = (
     tokens.header,  # this package, before a forward pass
     tokens.shape,
     tokens.preamble,
@@ -29,22 +35,31 @@ BEFORE_BOARDS: Final[Sequence[Rule]] = (
     loss.failed,
     loss.still,
     errors.first_error,
-    hang.by_stacks,
-    hang.by_timeouts,
 )
-AFTER_BOARDS: Final[Sequence[Rule]] = (loss.nobody, errors.signal, errors.watchdog, errors.any_error)
+AFTER_HANGS: Final[Sequence[Rule]] = (loss.nobody, errors.signal, errors.watchdog, errors.any_error)
 
 
-def decide(evidence: Evidence, after_s: float = hang.AFTER_S) -> Finding:
+def decide(evidence: Evidence, after_s: float = AFTER_S) -> Finding:
     """What the first rule says that finds something; `NOTHING` if none does.
 
     Args:
         evidence: all that was read.
         after_s: seconds after which a wait on a board counts as a hang.
     """
-    boards: Rule = partial(hang.by_boards, after_s=after_s)
-    rules: list[Rule] = [*BEFORE_BOARDS, boards, *AFTER_BOARDS]
+    long_s = min(after_s, _REPORTED_S) if evidence.of_kind(*HANGS) else after_s
+    stacks: Rule = partial(by_stacks, after_s=long_s)
+    boards: Rule = partial(by_boards, after_s=long_s)
+    rules: list[Rule] = [*BEFORE_HANGS, stacks, timeouts.by_timeouts, boards, *AFTER_HANGS]
     for rule in rules:
         if (found := rule(evidence)) is not None:
             return found
-    return NOTHING
+    return _paused(evidence) or NOTHING
+
+
+def _paused(evidence: Evidence) -> Finding | None:
+    """Nothing is wrong, and somebody may wonder why nothing moves."""
+    ages = [wait.age_s for board in evidence.boards for wait in board.waits if wait.operation == "pause"]
+    if not ages:
+        return None
+    text = f"nothing wrong seen: some rank has said that it pauses, {max(ages):.1f} s ago"
+    return replace(NOTHING, condition=Condition(text, operation="pause", age_s=max(ages)))

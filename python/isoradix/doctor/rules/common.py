@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 from isoradix.doctor.evidence import Evidence, Sign, Source
+
+HANGS: Final = ("timeout", "gloo timeout", "watchdog", "still", "nobody", "waited")
+"""Signs that somebody has waited too long."""
 
 
 def sources(signs: Sequence[Sign]) -> tuple[Source, ...]:

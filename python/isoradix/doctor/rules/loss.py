@@ -1,11 +1,21 @@
 """A rank is lost to the others: killed, stopped, failed, or standing still, as lifelines tell it."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
-from isoradix.doctor.evidence import Evidence, Sign
+from isoradix.consensus.waits import WaitEntry
+from isoradix.doctor.evidence import Board, Evidence, Sign
 from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure
 from isoradix.doctor.places import place_of
+from isoradix.doctor.rules.boards import by_boards
 from isoradix.doctor.rules.common import groups_of_ranks, sources
+
+_WAITS: Final = re.compile(
+    r"rank (?P<rank>\d+) (?:at step -?\d+ waits|waited (?P<age>[\d.]+) s) for (?P<operation>\w+) (?P<want>-?\d+) of "
+    r"(?:all ranks|rank (?P<peer>\d+)) \(has (?P<have>-?\d+)\)"
+)
 
 
 def killed(evidence: Evidence) -> Finding | None:
@@ -55,8 +65,21 @@ def nobody(evidence: Evidence) -> Finding | None:
     signs = evidence.of_kind("nobody")
     if not signs:
         return None
+    if (found := by_boards(_as_boards(evidence, signs[0]), 0.0)) is not None and found.culprits:
+        return replace(found, because=sources(signs))
     condition = _condition_of_wait(signs[0].values["what"], evidence.of_kind("waited"), None)
     return Finding(Form.HANG, (), condition, Sure.UNDETERMINED, sources(signs))
+
+
+def _as_boards(evidence: Evidence, sign: Sign) -> Evidence:
+    """What a verdict says of each rank, as if it stood on their boards."""
+    told = Evidence(roster=evidence.roster)
+    for found in _WAITS.finditer(sign.values["what"]):
+        peer = -1 if found["peer"] is None else int(found["peer"])
+        age = float(found["age"] or 0.0)
+        wait = WaitEntry(found["operation"], "", peer, int(found["want"]), int(found["have"]), age)
+        told.boards.append(Board(int(found["rank"]), int(found["rank"]), True, (wait,), True, sign.source))
+    return told
 
 
 def _condition_of_wait(text: str, waited: Sequence[Sign], age: float | None) -> Condition:
