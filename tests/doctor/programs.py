@@ -60,17 +60,19 @@ def collectives(rank: int, port: int, folder: Path) -> None:
     address = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=address, rank=rank, world_size=4, timeout=timedelta(seconds=600))
     finished = torch.zeros(1, dtype=torch.int64)
-    for request in range(3):
-        check_progress(finished, request, times=2 if rank == 0 and request == 2 else 1)
+    for _ in range(3):
+        check_progress(finished)
+    (folder / f"arrived-{rank}").touch()
+    if rank == 0:
+        check_progress(finished)
     receive_requests(finished)
 
 
-def check_progress(finished: object, request: int, times: int) -> None:
-    """A vote for each request that is waited for."""
+def check_progress(finished: object) -> None:
+    """A vote for a request that is waited for."""
     import torch.distributed as dist
 
-    for _ in range(times):
-        dist.all_reduce(finished)
+    dist.all_reduce(finished)
 
 
 def receive_requests(first: object) -> None:

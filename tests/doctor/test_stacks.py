@@ -118,6 +118,13 @@ def test_what_the_faulthandler_prints(tmp_path: Path) -> None:
         (("recv socket.py", "get client.py", "step loop.py"), "own", "", "get"),
         (("send client.py", "step loop.py"), "own", "", "send"),
         (("_catch_up isoradix/consensus/chain.py", "enter isoradix/consensus/chain.py"), "own", "", "_catch_up"),
+        (
+            ("GlooReducer.all_reduce isoradix/consensus/reducers.py", "Tree.vote a.py"),
+            "collective",
+            "all_reduce",
+            "vote",
+        ),
+        (("Client.get_pages store.py", "step loop.py"), "own", "", "get_pages"),
         (("synchronize torch/cuda/streams.py", "step loop.py"), "device", "synchronize", "step"),
         (("poll zmq.py", "recv_requests sglang/receiver.py"), "idle", "recv_requests", None),
         (
@@ -131,7 +138,7 @@ def test_what_the_faulthandler_prints(tmp_path: Path) -> None:
 def test_where_a_thread_stands(calls: tuple[str, ...], kind: str, operation: str, caller: str | None) -> None:
     place = place_of(stack(*calls))
     assert (place.kind, place.operation) == (kind, operation)
-    assert (place.caller.function if place.caller else None) == caller
+    assert (place.caller.name if place.caller else None) == caller
 
 
 def test_places_in_words() -> None:

@@ -68,8 +68,14 @@ class Frame:
     """One call of a stack."""
 
     function: str
+    """As the dump has it: newer releases of py-spy put the class before it."""
     file: str
     line: int | None
+
+    @property
+    def name(self) -> str:
+        """Of the function alone; one of C++ as it is."""
+        return self.function if "::" in self.function else self.function.rpartition(".")[2]
 
     def __str__(self) -> str:
         return f"{self.function} ({self.file}{'' if self.line is None else f':{self.line}'})"

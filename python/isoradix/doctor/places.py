@@ -73,14 +73,14 @@ class Place:
     @property
     def slot(self) -> tuple[str, str]:
         """Equal on ranks that wait in the same place of their programs."""
-        return self.operation, "" if self.caller is None else self.caller.function
+        return self.operation, "" if self.caller is None else self.caller.name
 
     def __str__(self) -> str:
         """`all_reduce of check (tree.py:12), called by admit, step`."""
         if not self.callers:
             return self.operation
         first, *others = self.callers[:_CALLERS_SHOWN]
-        called = f", called by {', '.join(frame.function for frame in others)}" if others else ""
+        called = f", called by {', '.join(frame.name for frame in others)}" if others else ""
         return f"{first}{called}" if self.kind == "own" else f"{self.operation} of {first}{called}"
 
 
@@ -88,16 +88,16 @@ def place_of(stack: Stack) -> Place:
     """Where the main thread of a rank stands."""
     frames = stack.frames
     for at, frame in enumerate(frames):
-        if frame.function in _OWN_COPIES:
+        if frame.name in _OWN_COPIES:
             return Place("own", "", _callers(frames[at:]))
         if (kind := _waits(frame)) is not None:
             return _outward(kind, frames, at)
         if _NATIVE.search(f"{frame.function} ({frame.file}"):
             return _native(frames, at)
-    if (idle := next((frame for frame in frames if _IDLE.fullmatch(frame.function)), None)) is not None:
-        return Place("idle", idle.function, ())
-    if _DEVICE.fullmatch(frames[0].function):
-        return Place("device", frames[0].function, _callers(frames[1:]))
+    if (idle := next((frame for frame in frames if _IDLE.fullmatch(frame.name)), None)) is not None:
+        return Place("idle", idle.name, ())
+    if _DEVICE.fullmatch(frames[0].name):
+        return Place("device", frames[0].name, _callers(frames[1:]))
     return Place("own", "", _callers(frames) or frames[:1])
 
 
@@ -108,11 +108,11 @@ def _callers(frames: Iterable[Frame]) -> tuple[Frame, ...]:
 
 def _waits(frame: Frame) -> Kind | None:
     """Whether a call waits for other ranks."""
-    if not _TRANSPORTS.search(frame.file) and not _PIPELINE.fullmatch(frame.function):
+    if not _TRANSPORTS.search(frame.file) and not _PIPELINE.fullmatch(frame.name):
         return None
-    if frame.function in _COLLECTIVES:
+    if frame.name in _COLLECTIVES:
         return "collective"
-    return "message" if _MESSAGES.fullmatch(frame.function) else None
+    return "message" if _MESSAGES.fullmatch(frame.name) else None
 
 
 def _outward(kind: Kind, frames: tuple[Frame, ...], at: int) -> Place:
@@ -124,7 +124,7 @@ def _outward(kind: Kind, frames: tuple[Frame, ...], at: int) -> Place:
         elif not _TRANSPORTS.search(frames[number].file) and not _HOW.search(frames[number].file):
             break
     callers = _callers(frame for frame in frames[outer + 1 :] if not _TRANSPORTS.search(frame.file))
-    return Place(_waits(frames[outer]) or kind, frames[outer].function, callers)
+    return Place(_waits(frames[outer]) or kind, frames[outer].name, callers)
 
 
 def _native(frames: tuple[Frame, ...], at: int) -> Place:
