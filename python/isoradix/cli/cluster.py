@@ -10,7 +10,7 @@ from typing import Any, Final
 import typer
 
 from isoradix import StartRecord, TieredCache, __version__, agree
-from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, show_error
+from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, reason_of, show_error
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
 from isoradix.cli.values import capacity, count, given
 from isoradix.cluster.faults import KINDS, PLANE_FAULTS, parse_faults
@@ -149,6 +149,16 @@ def _requests(source: Source) -> TraceOf | WorkloadOf:
     if not source.repeatable:
         raise UsageError(f"{source.name} is a pipe, which several ranks cannot read", "give the path of a file")
     return TraceOf(str(source.path.resolve()), source.limit)
+
+
+def check_evidence(folder: Path | None) -> None:
+    """Refuses a folder that has something in it: what earlier runs left is no evidence of this one."""
+    what, hint = f"--evidence is {str(folder)!r}", "name a new folder, out/evidence say"
+    try:
+        if folder is not None and folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"{what}, which is not empty", hint)
+    except OSError as error:
+        raise UsageError(f"{what}, which cannot be used: {reason_of(error)}", hint) from error
 
 
 def replay_cluster(job: Job, source: Source, json: bool, report: Path | None, evidence: Path | None = None) -> int:

@@ -22,6 +22,7 @@ EXAMPLES = """Examples:
   isoradix replay --workload agent --requests 5000 --seed 1 --capacity 1M --report out/agent.html
   isoradix replay --workload chat --tp 2 --pp 2 --capacity 100k --host-capacity 1M --report out/ranks.html
   isoradix replay --workload chat --tp 2 --pp 2 --inject diverge:rank=3,step=200 --journal out/journals
+  isoradix replay --workload chat --tp 2 --pp 2 --inject stop:rank=1,step=50 --evidence out/incident
   isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
@@ -78,6 +79,7 @@ def replay(
     source = choose_source(context, trace, workload, requests, seed, limit)
     page = count("--page-size", page_size, 1, LARGEST_PAGE)
     if cluster.is_cluster(context):
+        cluster.check_evidence(evidence)
         options = cluster.ClusterOptions(
             tp=tp,
             pp=pp,

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from isoradix import InvariantError, IsoradixError, Patience, SlotPool
 from isoradix.cluster.bytes import PARTS, WORD_BYTES, KvBytes
-from isoradix.cluster.faults import PLANE_FAULTS, Fault, parse_faults
+from isoradix.cluster.faults import PLANE_FAULTS, parse_faults
 from isoradix.cluster.injector import Injector
 from isoradix.cluster.intake import Feed, Intake, OwnIntake
 from isoradix.cluster.job import Job, PlaneName, Task
@@ -90,7 +90,7 @@ class Worker:
     def run(self, memory: "Memory") -> RankResult:
         """Serves this rank's requests."""
         feed = Feed(self._job.requests.open(), self._job.page_size, self._place.domain, self._job.dp)
-        plane = connect(self._task, [fault for fault in self._faults if fault.on(self._task.rank)])
+        plane = connect(self._task)
         try:
             return self._serve(memory, feed, plane)
         except BaseException as error:
@@ -197,7 +197,7 @@ class Worker:
         )
 
 
-def connect(task: Task, faults: Sequence[Fault] = ()) -> Plane:
+def connect(task: Task) -> Plane:
     """This rank's end of the plane that the job names, with its faults; of a domain of one rank there is nothing to
     connect."""
     job, topology = task.job, task.job.topology
@@ -211,10 +211,11 @@ def connect(task: Task, faults: Sequence[Fault] = ()) -> Plane:
         "piggyback": PiggybackPlane,
     }
     kind, options = kinds[job.plane], {}
-    if of_plane := [fault for fault in faults if fault.kind in PLANE_FAULTS]:
+    faults = [fault for fault in parse_faults(job.faults, topology.ranks) if fault.kind in PLANE_FAULTS]
+    if own := [fault for fault in faults if fault.on(task.rank)]:
         from isoradix.cluster.disturbed import DisturbedPlane
 
-        kind, options = DisturbedPlane, {"faults": of_plane}
+        kind, options = DisturbedPlane, {"faults": own}
     return kind.connect(
         topology,
         task.rank,
