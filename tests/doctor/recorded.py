@@ -52,6 +52,8 @@ class Incident:
     says: tuple[str, ...] = ()
     """What the condition has to say."""
     needs_stacks: bool = False
+    by_chance: bool = False
+    """Whether it depends on who speaks first if anybody can be named."""
 
 
 def replay(*faults: str, journals: bool = False, **changed: Any) -> Record:
@@ -165,7 +167,9 @@ RECORDED: Final[Mapping[str, Incident]] = {
     "never-enqueued": Incident(
         replay("alloc-fail:rank=2,p=1", plane="chain"), "C", (2,), "tiers", says=("ack", "own copies")
     ),
-    "unequal-votes": Incident(replay("revote:rank=1,step=10"), "divergence", (1,), "journals", says=("vote",)),
+    "unequal-votes": Incident(
+        replay("revote:rank=1,step=10"), "divergence", (1,), "journals", says=("vote",), by_chance=True
+    ),
     "wrong-bytes": Incident(
         replay("corrupt:rank=0,step=1", requests=WorkloadOf("agent", 200, 1)),
         "failed",

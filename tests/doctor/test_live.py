@@ -18,7 +18,8 @@ def check(name: str, folder: Path) -> None:
     incident.record(folder)
     found = diagnose([folder])
     assert str(found.found.form) == incident.form, found.found
-    assert found.found.culprits == incident.culprits, found.found
+    if not (incident.by_chance and found.found.sure == "undetermined"):
+        assert found.found.culprits == incident.culprits, found.found
     assert found.next.step == incident.next
     for words in incident.says:
         assert words in found.found.condition.text

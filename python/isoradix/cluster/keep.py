@@ -13,7 +13,8 @@ BOARDS: Final = "waits.json"
 
 
 class Keeper:
-    """Looks at the boards of a run again and again, and keeps those of the moment when somebody waited longest.
+    """Looks at the boards of a run again and again, and keeps those of the last moment when somebody waited long and
+    all were still there.
 
     Args:
         folder: where all of it goes; made if it is not there.
@@ -36,7 +37,8 @@ class Keeper:
         """Looks at the boards of these ranks, given by their process ids."""
         boards = [board for rank, pid in processes.items() if (board := _board(rank, pid)) is not None]
         waits = [wait for board in boards for wait in board.waits]
-        if any(wait.age_s >= self._report_s or wait.operation == "pause" for wait in waits):
+        is_long = any(wait.age_s >= self._report_s or wait.operation == "pause" for wait in waits)
+        if is_long and len(boards) >= len(self._boards):  # a rank that ends takes its board with it
             self._boards = boards
 
     def keep(self, logs: Mapping[int, Path]) -> None:

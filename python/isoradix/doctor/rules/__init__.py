@@ -1,11 +1,11 @@
 """The rules that decide, in one table, the most certain first.
 
-Each rule looks at all evidence, and finds an incident or nothing; the first that finds one is believed.
+Each rule looks at all evidence, and finds an incident or nothing; the first that finds one is believed. Of the rules
+for hangs it is the first that names somebody.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from isoradix.doctor.evidence import Evidence
@@ -36,7 +36,7 @@ BEFORE_HANGS: Final[Sequence[Rule]] = (
     loss.still,
     errors.first_error,
 )
-AFTER_HANGS: Final[Sequence[Rule]] = (loss.nobody, errors.signal, errors.watchdog, errors.any_error)
+AFTER_HANGS: Final[Sequence[Rule]] = (errors.signal, errors.watchdog, errors.any_error)
 
 
 def decide(evidence: Evidence, after_s: float = AFTER_S) -> Finding:
@@ -46,14 +46,30 @@ def decide(evidence: Evidence, after_s: float = AFTER_S) -> Finding:
         evidence: all that was read.
         after_s: seconds after which a wait on a board counts as a hang.
     """
+    return (
+        _first(BEFORE_HANGS, evidence)
+        or _hang(evidence, after_s)
+        or _first(AFTER_HANGS, evidence)
+        or _paused(evidence)
+        or NOTHING
+    )
+
+
+def _first(rules: Sequence[Rule], evidence: Evidence) -> Finding | None:
+    return next((found for rule in rules if (found := rule(evidence)) is not None), None)
+
+
+def _hang(evidence: Evidence, after_s: float) -> Finding | None:
+    """Of all that say something of a hang the first that names somebody, or else the first."""
     long_s = min(after_s, _REPORTED_S) if evidence.of_kind(*HANGS) else after_s
-    stacks: Rule = partial(by_stacks, after_s=long_s)
-    boards: Rule = partial(by_boards, after_s=long_s)
-    rules: list[Rule] = [*BEFORE_HANGS, stacks, timeouts.by_timeouts, boards, *AFTER_HANGS]
-    for rule in rules:
-        if (found := rule(evidence)) is not None:
-            return found
-    return _paused(evidence) or NOTHING
+    by_rule = (
+        by_stacks(evidence, long_s),
+        timeouts.by_timeouts(evidence),
+        by_boards(evidence, long_s),
+        loss.nobody(evidence),
+    )
+    seen = [found for found in by_rule if found is not None]
+    return next((found for found in seen if found.culprits), seen[0] if seen else None)
 
 
 def _paused(evidence: Evidence) -> Finding | None:
