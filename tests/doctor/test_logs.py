@@ -77,6 +77,40 @@ def the_one(evidence: Evidence) -> Sign:
         ("rank 3 has ended without a goodbye: killed, or crashed", "killed", {"rank": "3"}),
         ("ranks 1, 3 gives no sign of life for 3.0 s: stopped, or out of reach", "silent", {"ranks": "ranks 1, 3"}),
         ("rank 2 has been at step 8 for 3.0 s and waits for nobody", "still", {"rank": "2", "step": "8"}),
+        (
+            (
+                "rank 0 waited 5.0 s for frame 8 of rank 2 (has 7): busy: rank 2 has been at step 7 for 5.0 s and waits "
+                "for nobody; ranks 0,1 wait for it"
+            ),
+            "waited",
+            {"rank": "0", "age": "5.0"},
+        ),
+        (
+            (
+                "the plane is lost at step 7: rank 2 waits for its own ack 5 (has 4) for 9.0 s, at step 7; rank 0 waits "
+                "for rank 2, so the network is ruled out"
+            ),
+            "own",
+            {"rank": "2", "operation": "ack", "want": "5", "have": "4", "age": "9.0"},
+        ),
+        (
+            (
+                "ranks 0,1 are in vote 57 for 9.0 s, rank 2 is not: rank 2 has completed 56 votes, is at step 9 "
+                "and waits for nothing that it shows"
+            ),
+            "missing",
+            {"ranks": "rank 2", "want": "57"},
+        ),
+        (
+            (
+                "all ranks are in collectives, for 9.0 s, but not in the same one: ranks 0,1 in vote 9, "
+                "rank 2 in vote 8; rank 2 has skipped or repeated one"
+            ),
+            "ordinals",
+            {"ranks": "rank 2", "what": "ranks 0,1 in vote 9, rank 2 in vote 8"},
+        ),
+        ("rank 2 is stopped, or gives no sign of life", "silent", {"ranks": "rank 2"}),
+        ("rank 2 has ended and left a wait board: killed, or crashed", "killed", {"rank": "2"}),
         ("rank 0 waited 5.0 s for frame 8 of rank 2 (has 7)", "waited", {"peer": "rank 2", "want": "8", "have": "7"}),
         (
             (

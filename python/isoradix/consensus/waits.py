@@ -41,7 +41,7 @@ OPERATIONS: Final = {
     "vote": "votes",
     "gather": "votes",
     "ack": "frames",
-    "pause": "votes",
+    "pause": "own",
 }
 """What a rank waits for, and in which group: a slot each. A pause is no wait of its own: some rank has said that it
 pauses, and as long as it does, no wait is too long."""
@@ -74,8 +74,7 @@ class RankWaits:
     def as_json(self) -> dict[str, object]:
         """The stable form: names are not changed within a major version, only added."""
         waiting = [{**asdict(wait), "age_s": round(wait.age_s, 3)} for wait in self.waits]
-        about = {"rank": self.rank, "pid": self.pid, "alive": self.alive, "member": self.member, "epoch": self.epoch}
-        return {**about, "waits": waiting}
+        return {**asdict(self), "waits": waiting}
 
 
 @dataclass

@@ -56,7 +56,8 @@ def _board(path: Path, one: Mapping[str, Any]) -> Board:
         for wait in one["waits"]
     )
     source = Source(path, None, f"wait board of rank {rank}, process {int(one['pid'])}")
-    return Board(rank, int(one["member"]), bool(one["alive"]), waits, True, source)
+    alive, domain = bool(one["alive"]), int(one.get("domain", 0))
+    return Board(rank, int(one["member"]), alive, waits, True, source, domain, bool(one.get("stopped", False)))
 
 
 def settle(evidence: Evidence) -> None:
@@ -71,13 +72,19 @@ def settle(evidence: Evidence) -> None:
             replace(
                 wait,
                 age_s=wait.age_s - younger,
-                peer=wait.peer if wait.peer < 0 else evidence.roster.of_member(board.rank, wait.peer),
+                peer=wait.peer if wait.peer < 0 else _rank_of(evidence, board, wait.peer),
             )
             for wait in board.waits
         )
         return replace(board, waits=tuple(waits))
 
     evidence.boards = [settled(board) for board in evidence.boards]
+
+
+def _rank_of(evidence: Evidence, board: Board, member: int) -> int:
+    """The rank that is a member of a board's domain: its own board says so, or else a journal."""
+    same = {one.rank for one in evidence.boards if one.member == member and one.domain == board.domain}
+    return same.pop() if len(same) == 1 else evidence.roster.of_member(board.rank, member)
 
 
 def read_document(path: Path) -> Mapping[str, Any] | None:

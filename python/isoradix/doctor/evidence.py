@@ -61,6 +61,9 @@ class Board:
     waits: tuple[WaitEntry, ...]
     aged: bool
     source: Source
+    domain: int = 0
+    stopped: bool = False
+    """Whether its process is known to be stopped."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,20 @@ _VOTES: Final = (
 )
 _STILL: Final = r"rank (?P<rank>\d+) has been at step (?P<step>-?\d+) for (?P<age>[\d.]+) s and waits for nobody"
 _WAITED: Final = (
-    rf"rank (?P<rank>\d+) waited (?P<age>[\d.]+) s for (?P<operation>\w+) (?P<want>{_N}) of "
-    rf"(?P<peer>all ranks|rank \d+) \(has (?P<have>{_N})\)"
+    rf"^(?:\w+:\w+:)?rank (?P<rank>\d+) waited (?P<age>[\d.]+) s for (?P<operation>\w+) (?P<want>{_N}) of "
+    rf"(?P<peer>all ranks|its own|rank \d+) \(has (?P<have>{_N})\)"
+)
+_OWN: Final = (
+    rf"rank (?P<rank>\d+) waits for its own (?P<operation>\w+) (?P<want>{_N}) \(has (?P<have>{_N})\) "
+    r"for (?P<age>[\d.]+) s"
+)
+_MISSING: Final = (
+    r"ranks? [\d,]+ (?:is|are) in (?P<operation>\w+) (?P<want>\d+) for (?P<age>[\d.]+) s, "
+    r"(?P<ranks>ranks? [\d,]+) (?:is|are) not: (?P<what>.+)"
+)
+_ORDINALS: Final = (
+    r"all ranks are in collectives, for (?P<age>[\d.]+) s, but not in the same one: (?P<what>.+); "
+    r"(?:(?P<ranks>ranks? [\d,]+) (?:has|have)|one of them has) skipped or repeated one"
 )
 _TIMEOUT: Final = (
     r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<operation>\w+)"
@@ -40,6 +52,7 @@ _ENQUEUED: Final = r"last enqueued (?:NCCL )?work: (?P<enqueued>\d+), last compl
 
 # kind and pattern, in the order in which they are tried
 _PATTERNS: Final = (
+    ("waited", _WAITED),  # a report of a long wait, whatever it says of other ranks, is no verdict
     # form A: ranks differ in how many tokens a batch computes
     ("shape", r"shape '\[(?P<own>\d+), -1, (?P<width>\d+)\]' is invalid for input of size (?P<came>\d+)"),
     ("preamble", r"op\.preamble\.length <= op\.nbytes\. (?P<came>\d+) vs (?P<own>\d+)"),
@@ -59,12 +72,16 @@ _PATTERNS: Final = (
     ("parted", r"(?P<what>found rank divergence.*)"),
     # this package: a rank is lost
     ("killed", r"rank (?P<rank>\d+) has ended without a goodbye"),
+    ("killed", r"rank (?P<rank>\d+) has ended and left a wait board"),
     ("silent", r"(?P<ranks>ranks? [\d, ]+) gives no sign of life for (?P<age>[\d.]+) s"),
+    ("silent", r"(?P<ranks>ranks? [\d,]+) (?:is|are) stopped, or gives? no sign of life"),
     ("still", _STILL),
+    ("own", _OWN),
+    ("missing", _MISSING),
+    ("ordinals", _ORDINALS),
     ("nobody", r"nobody in particular: no rank is silent, and none stands still alone; (?P<what>.+)"),
     ("absent", r"rank (?P<rank>\d+) did not come to the start"),
     ("failed", r"rank (?P<rank>\d+) failed: (?P<type>\w+): (?P<what>.+)"),
-    ("waited", _WAITED),
     # a wait without an end
     ("timeout", _TIMEOUT),
     ("enqueued", _ENQUEUED),

@@ -34,6 +34,9 @@ BEFORE_HANGS: Final[Sequence[Rule]] = (
     loss.silent,
     loss.failed,
     loss.still,
+    loss.own,
+    loss.missing,
+    loss.ordinals,
     errors.first_error,
 )
 AFTER_HANGS: Final[Sequence[Rule]] = (errors.signal, errors.watchdog, errors.any_error)

@@ -9,8 +9,10 @@ from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure, su
 
 AFTER_S: Final = 5.0
 """Waits that last less than that are no hang."""
-_BLOCKS: Final = ("frame", "send", "gather", "ack")
+_BLOCKS: Final = ("frame", "send", "gather")
 """Waits of the scheduler's thread. A vote is nearly always under way, on a thread of its own."""
+
+_OWN: Final = {"ack": "its own copies", "copy": "its own copies", "slots": "slots", "storage": "its storage"}
 
 
 def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
@@ -24,12 +26,16 @@ def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
         text = f"the process of {evidence.roster.names(gone)} is gone and has left its board"
         because = tuple(boards[rank].source for rank in gone)
         return Finding(Form.KILLED, gone, Condition(text), Sure.LIKELY, because)
+    if stopped := tuple(sorted(rank for rank, board in boards.items() if board.stopped)):
+        text = f"the process of {evidence.roster.names(stopped)} is stopped"
+        because = tuple(boards[rank].source for rank in stopped)
+        return Finding(Form.STOPPED, stopped, Condition(text), Sure.CERTAIN, because)
     if not any(old.values()):
         return None
-    own = [(rank, wait) for rank, waits in old.items() for wait in waits if wait.operation == "ack"]
+    own = [(rank, wait) for rank, waits in old.items() for wait in waits if _is_own(wait)]
     if own:
         rank, wait = max(own, key=lambda one: one[1].age_s)
-        text = f"{evidence.roster.name(rank)} waits for its own copies: {_shown(wait)}"
+        text = f"{evidence.roster.name(rank)} waits for {_OWN.get(wait.operation, 'its own')}: {_shown(wait)}"
         condition = _condition(text, wait, None)
         because = _because(boards, rank, old)
         return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, because, not_the_network=ITS_OWN)
@@ -93,6 +99,11 @@ def _votes_alone(evidence: Evidence, boards: Mapping[int, Board], old: Mapping[i
 def _because(boards: Mapping[int, Board], rank: int, old: Mapping[int, list[WaitEntry]]) -> tuple[Source, ...]:
     ranks = [rank, *(one for one in sorted(boards) if one != rank and old[one])]
     return tuple(boards[one].source for one in ranks if one in boards)
+
+
+def _is_own(wait: WaitEntry) -> bool:
+    """Whether no other rank has a part in it."""
+    return wait.operation != "pause" and (wait.group == "own" or wait.operation in _OWN)
 
 
 def _shown(wait: WaitEntry) -> str:

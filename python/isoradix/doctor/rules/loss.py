@@ -7,7 +7,7 @@ from typing import Final
 
 from isoradix.consensus.waits import WaitEntry
 from isoradix.doctor.evidence import Board, Evidence, Sign
-from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure
+from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure, sure_of
 from isoradix.doctor.places import place_of
 from isoradix.doctor.rules.boards import by_boards
 from isoradix.doctor.rules.common import groups_of_ranks, sources
@@ -36,9 +36,9 @@ def silent(evidence: Evidence) -> Finding | None:
         return None
     groups = groups_of_ranks(signs[0].values["ranks"].replace(", ", ",") + " ")
     culprits = tuple(groups[0]) if groups else ()
-    age = float(signs[0].values["age"])
+    age = float(signs[0].values["age"]) if "age" in signs[0].values else None
     waited = evidence.of_kind("waited")
-    text = f"no sign of life of {evidence.roster.names(culprits)} for {age:.1f} s"
+    text = f"no sign of life of {evidence.roster.names(culprits)}" + ("" if age is None else f" for {age:.1f} s")
     condition = _condition_of_wait(text, waited, age)
     return Finding(Form.STOPPED, culprits, condition, Sure.CERTAIN, sources(signs))
 
@@ -58,6 +58,44 @@ def still(evidence: Evidence) -> Finding | None:
         text += f", in {place}"
     condition = Condition(text, operation=operation, have=sign.values["step"], age_s=age)
     return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, sources(signs), not_the_network=ITS_OWN)
+
+
+def own(evidence: Evidence) -> Finding | None:
+    """A rank waits for its own queue or thread, as the ranks' boards said together."""
+    signs = evidence.of_kind("own")
+    if not signs:
+        return None
+    values, rank = signs[0].values, signs[0].number("rank")
+    wait = f"{values['operation']} {values['want']} (has {values['have']}), {values['age']} s"
+    text = f"{evidence.roster.name(rank)} waits for its own {wait}"
+    age = float(values["age"])
+    condition = Condition(text, values["operation"], None, values["want"], values["have"], age)
+    return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, sources(signs), not_the_network=ITS_OWN)
+
+
+def missing(evidence: Evidence) -> Finding | None:
+    """Some ranks are in a collective, and others are not."""
+    signs = evidence.of_kind("missing")
+    if not signs:
+        return None
+    values = signs[0].values
+    culprits = tuple(rank for group in groups_of_ranks(values["ranks"]) for rank in group)
+    text = f"{evidence.roster.names(culprits)} has not come to {values['operation']} {values['want']}: {values['what']}"
+    condition = Condition(text, values["operation"], None, values["want"], None, float(values["age"]))
+    return Finding(Form.HANG, culprits, condition, Sure.LIKELY, sources(signs))
+
+
+def ordinals(evidence: Evidence) -> Finding | None:
+    """All ranks are in collectives, but not in the same one."""
+    signs = evidence.of_kind("ordinals")
+    if not signs:
+        return None
+    values = signs[0].values
+    culprits = tuple(rank for group in groups_of_ranks(values.get("ranks", "")) for rank in group)
+    text = f"ranks make unequal numbers of calls: {values['what']}"
+    condition = Condition(text, age_s=float(values["age"]))
+    different = "ranks stand in different collectives"
+    return Finding(Form.HANG, culprits, condition, sure_of(culprits, Sure.LIKELY), sources(signs), different)
 
 
 def nobody(evidence: Evidence) -> Finding | None:
@@ -89,7 +127,7 @@ def _condition_of_wait(text: str, waited: Sequence[Sign], age: float | None) -> 
         return Condition(text, age_s=age)
     values: Mapping[str, str] = longest.values
     wait = f"{values['operation']} {values['want']} (has {values['have']}), {values['age']} s"
-    peer = int(values["peer"].split()[1]) if values["peer"] != "all ranks" else None
+    peer = int(values["peer"].split()[1]) if values["peer"].startswith("rank ") else None
     text = f"{text}; rank {values['rank']} waits for {wait}"
     return Condition(text, values["operation"], peer, values["want"], values["have"], float(values["age"]))
 
