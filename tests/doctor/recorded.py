@@ -31,6 +31,8 @@ HERE: Final = Path(__file__).parent
 INCIDENTS: Final = HERE / "incidents"
 ROOT: Final = HERE.parents[1]
 PROGRAMS: Final = HERE / "programs.py"
+PATIENT_MS: Final = 30_000
+"""For runs in which nothing is wrong, also on a machine that is busy."""
 HUNG_S: Final = 7.0
 PATIENCE_S: Final = 90.0
 
@@ -140,11 +142,16 @@ def _wait_for_hang(folder: Path) -> None:
 
 
 RECORDED: Final[Mapping[str, Incident]] = {
-    "healthy": Incident(replay(journals=True), "none", (), "nothing", slow=False, drops=()),
-    "late-copies": Incident(replay("ack-delay:rank=1,ms=5..50", "copy-slow:rank=3"), "none", (), "nothing"),
-    "failed-allocations": Incident(replay("alloc-fail:rank=1,p=0.3"), "none", (), "nothing"),
-    "slow-network": Incident(replay("net-slow:ms=5..30"), "none", (), "nothing"),
-    "paused": Incident(replay("pause:rank=2,step=10,ms=5000"), "none", (), "nothing", slow=False),
+    "healthy": Incident(replay(journals=True, fatal_ms=PATIENT_MS), "none", (), "nothing", slow=False, drops=()),
+    "late-copies": Incident(
+        replay("ack-delay:rank=1,ms=5..50", "copy-slow:rank=3", fatal_ms=PATIENT_MS, report_ms=10),
+        "none",
+        (),
+        "nothing",
+    ),
+    "failed-allocations": Incident(replay("alloc-fail:rank=1,p=0.3", fatal_ms=PATIENT_MS), "none", (), "nothing"),
+    "slow-network": Incident(replay("net-slow:ms=5..30", fatal_ms=PATIENT_MS, report_ms=10), "none", (), "nothing"),
+    "paused": Incident(replay("pause:rank=2,step=10,ms=5000", fatal_ms=PATIENT_MS), "none", (), "nothing", slow=False),
     "killed": Incident(replay("kill:rank=3,step=10"), "killed", (3,), "rank", slow=False),
     "stopped": Incident(replay("stop:rank=1,step=10"), "stopped", (1,), "process", slow=False),
     "sleeping": Incident(replay("sleep:rank=2,ms=60000,p=0.2"), "C", (2,), "tiers", says=("injector", "on its own")),

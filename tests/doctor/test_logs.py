@@ -79,16 +79,16 @@ def the_one(evidence: Evidence) -> Sign:
         ("rank 2 has been at step 8 for 3.0 s and waits for nobody", "still", {"rank": "2", "step": "8"}),
         (
             (
-                "rank 0 waited 5.0 s for frame 8 of rank 2 (has 7): busy: rank 2 has been at step 7 for 5.0 s and waits "
-                "for nobody; ranks 0,1 wait for it"
+                "rank 0 waited 5.0 s for frame 8 of rank 2 (has 7): busy: rank 2 has been at step 7 for 5.0 s and "
+                "waits for nobody; ranks 0,1 wait for it"
             ),
             "waited",
             {"rank": "0", "age": "5.0"},
         ),
         (
             (
-                "the plane is lost at step 7: rank 2 waits for its own ack 5 (has 4) for 9.0 s, at step 7; rank 0 waits "
-                "for rank 2, so the network is ruled out"
+                "the plane is lost at step 7: rank 2 waits for its own ack 5 (has 4) for 9.0 s, at step 7; rank 0 "
+                "waits for rank 2, so the network is ruled out"
             ),
             "own",
             {"rank": "2", "operation": "ack", "want": "5", "have": "4", "age": "9.0"},

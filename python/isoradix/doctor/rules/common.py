@@ -6,7 +6,7 @@ from typing import Final
 
 from isoradix.doctor.evidence import Evidence, Sign, Source
 
-HANGS: Final = ("timeout", "gloo timeout", "watchdog", "still", "own", "missing", "nobody", "waited")
+HANGS: Final = ("timeout", "gloo timeout", "watchdog", "still", "own", "missing", "nobody")
 """Signs that somebody has waited too long."""
 
 
