@@ -10,7 +10,7 @@ from typing import Any, Final
 import typer
 
 from isoradix import StartRecord, TieredCache, __version__, agree
-from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, reason_of, show_error
+from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, reason_of, show_error, show_note
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
 from isoradix.cli.values import capacity, count, given
 from isoradix.cluster.faults import KINDS, PLANE_FAULTS, parse_faults
@@ -174,7 +174,7 @@ def replay_cluster(job: Job, source: Source, json: bool, report: Path | None, ev
     summary = Summary(outcome)
     document = _document(source.name, summary)
     if evidence is not None:
-        save_report(evidence / "replay.json", dumps(document, indent=2) + "\n", "--evidence")
+        _keep(evidence, document)
     if json:
         show_json(document)
     else:
@@ -187,6 +187,16 @@ def replay_cluster(job: Job, source: Source, json: bool, report: Path | None, ev
     if report is not None:
         save_report(report, cluster_page(summary, source.name, command_line(), __version__))
     return FINDING if summary.findings else OK
+
+
+def _keep(evidence: Path, document: dict[str, object]) -> None:
+    """What came of it, beside what the ranks have left."""
+    try:
+        (evidence / "replay.json").write_text(dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        what = f"--evidence {str(evidence)!r} cannot be written: {reason_of(error)}"
+        raise UsageError(what, "choose another folder") from error
+    show_note(f"evidence kept in {evidence}: isoradix doctor {evidence}\n")
 
 
 def _document(source: str, summary: Summary) -> dict[str, object]:

@@ -80,9 +80,12 @@ _STEPS: Final = {
 
 
 def order(evidence: Evidence, found: Finding) -> list[Answer]:
-    """The five steps, in their order, as far as the evidence answers them."""
+    """The five steps, in their order, as far as the evidence answers them; of other forms than A, B and C the first."""
+    first = Answer("traceback", _traceback(evidence, found))
+    if found.form not in (Form.SHAPE, Form.QUEUE, Form.HANG):
+        return [first]
     return [
-        Answer("traceback", _traceback(evidence, found)),
+        first,
         Answer("extend tokens", _extend_tokens(evidence, found)),
         Answer("queue depths", _queue_depths(evidence, found)),
         Answer("network", _network(evidence, found)),

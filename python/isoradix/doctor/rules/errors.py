@@ -11,12 +11,14 @@ _CONSEQUENCES: Final = frozenset(
     {
         "BrokenPipeError",
         "ConnectionError",
+        "ConnectionLost",
         "ConnectionResetError",
         "DistBackendError",
         "DistNetworkError",
         "DivergenceError",
         "EOFError",
         "KeyboardInterrupt",
+        "LinkBroken",
         "PlaneLost",
         "SystemExit",
     }

@@ -1,7 +1,7 @@
 """A rank is lost to the others: killed, stopped, failed, or standing still, as lifelines tell it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -37,9 +37,8 @@ def silent(evidence: Evidence) -> Finding | None:
     groups = groups_of_ranks(signs[0].values["ranks"].replace(", ", ",") + " ")
     culprits = tuple(groups[0]) if groups else ()
     age = float(signs[0].values["age"]) if "age" in signs[0].values else None
-    waited = evidence.of_kind("waited")
     text = f"no sign of life of {evidence.roster.names(culprits)}" + ("" if age is None else f" for {age:.1f} s")
-    condition = _condition_of_wait(text, waited, age)
+    condition = _with_wait(text, evidence, signs[0], age)
     return Finding(Form.STOPPED, culprits, condition, Sure.CERTAIN, sources(signs))
 
 
@@ -105,7 +104,7 @@ def nobody(evidence: Evidence) -> Finding | None:
         return None
     if (found := by_boards(_as_boards(evidence, signs[0]), 0.0)) is not None and found.culprits:
         return replace(found, because=sources(signs))
-    condition = _condition_of_wait(signs[0].values["what"], evidence.of_kind("waited"), None)
+    condition = _with_wait(signs[0].values["what"], evidence, signs[0], None)
     return Finding(Form.HANG, (), condition, Sure.UNDETERMINED, sources(signs))
 
 
@@ -120,16 +119,23 @@ def _as_boards(evidence: Evidence, sign: Sign) -> Evidence:
     return told
 
 
-def _condition_of_wait(text: str, waited: Sequence[Sign], age: float | None) -> Condition:
-    """With what the ranks that waited longest said."""
-    longest = max(waited, key=lambda sign: float(sign.values["age"]), default=None)
-    if longest is None:
+def _with_wait(text: str, evidence: Evidence, verdict: Sign, age: float | None) -> Condition:
+    """With what the rank says that has waited longest: in reports of its log, or else in the verdict itself."""
+    told = [sign.values for sign in evidence.of_kind("waited")]
+    told = told or [found.groupdict() for found in _WAITS.finditer(verdict.source.text) if found["age"] is not None]
+    if not told:
         return Condition(text, age_s=age)
-    values: Mapping[str, str] = longest.values
-    wait = f"{values['operation']} {values['want']} (has {values['have']}), {values['age']} s"
-    peer = int(values["peer"].split()[1]) if values["peer"].startswith("rank ") else None
-    text = f"{text}; rank {values['rank']} waits for {wait}"
-    return Condition(text, values["operation"], peer, values["want"], values["have"], float(values["age"]))
+    wait: Mapping[str, str | None] = max(told, key=lambda one: float(one["age"] or 0.0))
+    peer = (wait["peer"] or "").removeprefix("rank ")
+    shown = f"{wait['operation']} {wait['want']} (has {wait['have']}), {wait['age']} s"
+    return Condition(
+        f"{text}; rank {wait['rank']} waits for {shown}",
+        wait["operation"],
+        int(peer) if peer.isdigit() else None,
+        wait["want"],
+        wait["have"],
+        float(wait["age"] or 0.0),
+    )
 
 
 def failed(evidence: Evidence) -> Finding | None:
