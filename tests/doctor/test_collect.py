@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ from isoradix.doctor.collect import collect
 from isoradix.doctor.rules import decide
 from isoradix.doctor.text import lines
 
+WAITS = (
+    b'{"command": "waits", "ranks": [{"rank": 0, "pid": 1, "alive": true, "member": 0, "waits": '
+    b'[{"operation": "frame", "group": "frames", "peer": 1, "want": 1, "have": 0, "age_s": 9.5}]}]}'
+)
 DEAD = "rank 1 has ended without a goodbye: killed, or crashed\n"
 
 
@@ -35,6 +40,11 @@ def refused(*paths: Path) -> str:
         (b'{"command": "waits"}', "is no output of isoradix waits --json"),
         (b'{"command": "waits", "ranks": [{"rank": "x"}]}', "is no output of isoradix waits --json"),
         (b'{"command": "replay", "ranks": []}', "is no output of isoradix replay --json"),
+        (WAITS.replace(b"9.5", b"NaN"), "an age is no number"),
+        (
+            b'{"command": "replay", "ranks": [], "topology": {"tp": 1, "cp": 1, "dp": 1, "ranks": 1000000000000}}',
+            "1000000000000 ranks, limits 1 to 4096",
+        ),
         (b"IRXW", "is no wait board"),
         (b"IRXW" + bytes(200), "is a wait board of version 0"),
         (b"IRXJ" + bytes(200), "is no journal"),
@@ -60,6 +70,39 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "core").write_bytes(b"\x7fELF\0")
     assert "1 files are none, the first: " in refused(tmp_path)
     assert "is not there" in refused(tmp_path / "nowhere")
+
+
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "is no file and no folder" in refused(pipe)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "rank-0.log").write_text(DEAD)
+    monkeypatch.setattr(Path, "open", refuse)
+    assert "cannot be read: permission denied" in refused(tmp_path / "rank-0.log")
+
+
+def test_numbers_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    long = "9" * 5_000
+    path.write_text(
+        "rank 2 has been at step 8 for 1.2.3 s and waits for nobody\n"
+        f"RuntimeError: shape '[{long}, -1, 3]' is invalid for input of size 7\n"
+        f"rank {long} has ended without a goodbye\n"
+        f"rank 2 has been at step 8 for {long} s and waits for nobody\n"
+    )
+    assert str(decide(collect([path])).form) == "none"
+
+
+def test_more_labels_than_ranks_can_be(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text("".join(f"[2026-09-02 02:47:31 TP{number}] on\n" for number in range(20_000)))
+    assert len(collect([path]).roster.ranks) <= 8_192
 
 
 def test_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +139,7 @@ def test_bytes_that_are_no_text_and_lines_without_an_end(tmp_path: Path) -> None
     path.write_bytes(b"\xff\xfe\xfa"[2:] + b"x" * 100_000 + b"\n" + DEAD.encode() + b"y" * 100_000)
     evidence = collect([path])
     assert [(sign.kind, sign.source.line) for sign in evidence.signs] == [("killed", 2)]
-    assert max(len(line) for _, line in lines(path)) <= 16 << 10
+    assert max(len(line) for _, line in lines(path)) <= 4 << 10
 
 
 def test_a_traceback_that_never_ends_is_given_up(tmp_path: Path) -> None:
@@ -119,6 +162,13 @@ def test_hostile_patterns_take_no_time(tmp_path: Path) -> None:
     hostile = "divergence (form B): vote 1 says " + "is 1 " * 3_000
     path.write_text((hostile + "\nProcess 1: " + "(" * 15_000 + "\n" + "rank 1," * 2_000 + "\n") * 20)
     collect([path])
+
+
+def test_a_document_of_waits(tmp_path: Path) -> None:
+    path = tmp_path / "waits.json"
+    path.write_bytes(WAITS)
+    (board,) = collect([path]).boards
+    assert (board.rank, board.waits[0].peer, board.waits[0].age_s) == (0, 1, 9.5)
 
 
 def test_a_deep_document_is_no_waits(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,8 @@ def take_document(evidence: Evidence, path: Path, document: Mapping[str, Any]) -
 
 def _board(path: Path, one: Mapping[str, Any]) -> Board:
     rank = int(one["rank"])
+    if not all(isfinite(float(wait["age_s"])) for wait in one["waits"]):
+        raise ValueError(f"of rank {rank}: an age is no number")
     waits = tuple(
         WaitEntry(
             operation=str(wait["operation"]),

@@ -36,15 +36,18 @@ def collect(paths: Sequence[Path], told: Told | None = None, limit: int = text.L
     for path in paths:
         if not path.exists():
             raise InvalidInputError(f"{str(path)!r} is not there\nhint: pass files, or the folder that they are in")
+        if not path.is_dir() and not path.is_file():
+            raise InvalidInputError(f"{str(path)!r} is no file and no folder\nhint: write a pipe into a file first")
     for path, named in _files(paths):
         if told is not None:
             told(path.name)
         try:
             _take(evidence, path, journals, limit)
-        except InvalidInputError as error:
+        except (InvalidInputError, OSError) as error:
+            refused = text.unreadable(path, error) if isinstance(error, OSError) else error
             if named:
-                raise
-            evidence.left_out.append((path, str(error).partition("\n")[0]))
+                raise refused from error
+            evidence.left_out.append((path, str(refused).partition("\n")[0]))
     _take_journals(evidence, journals)
     boards.settle(evidence)
     if not evidence.files:

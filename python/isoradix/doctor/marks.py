@@ -4,6 +4,8 @@ import re
 from typing import Final
 
 _N: Final = r"-?\d+"
+_S: Final = r"\d{1,9}(?:\.\d{1,9})?"
+"""Seconds."""
 _ABOVE_BALLOT: Final = (
     rf"divergence (?:at step (?P<step>\d+) )?\(form B\): vote (?P<vote>\d+) says (?P<what>.+?) is "
     rf"(?P<want>{_N}|no stake)[^,]*, but rank (?P<member>\d+) voted (?P<have>{_N}|no stake)"
@@ -27,21 +29,21 @@ _VOTES: Final = (
     rf"divergence at vote (?P<vote>\d+): ranks voted (?P<what>\w+) (?P<low>{_N}) to (?P<high>{_N}), "
     rf"rank (?P<member>\d+) voted (?P<have>{_N})"
 )
-_STILL: Final = r"rank (?P<rank>\d+) has been at step (?P<step>-?\d+) for (?P<age>[\d.]+) s and waits for nobody"
+_STILL: Final = rf"rank (?P<rank>\d+) has been at step (?P<step>-?\d+) for (?P<age>{_S}) s and waits for nobody"
 _WAITED: Final = (
-    rf"^(?:\w+:\w+:)?rank (?P<rank>\d+) waited (?P<age>[\d.]+) s for (?P<operation>\w+) (?P<want>{_N}) of "
+    rf"^(?:\w+:\w+:)?rank (?P<rank>\d+) waited (?P<age>{_S}) s for (?P<operation>\w+) (?P<want>{_N}) of "
     rf"(?P<peer>all ranks|its own|rank \d+) \(has (?P<have>{_N})\)"
 )
 _OWN: Final = (
     rf"rank (?P<rank>\d+) waits for its own (?P<operation>\w+) (?P<want>{_N}) \(has (?P<have>{_N})\) "
-    r"for (?P<age>[\d.]+) s"
+    rf"for (?P<age>{_S}) s"
 )
 _MISSING: Final = (
-    r"ranks? [\d,]+ (?:is|are) in (?P<operation>\w+) (?P<want>\d+) for (?P<age>[\d.]+) s, "
+    rf"ranks? [\d,]+ (?:is|are) in (?P<operation>\w+) (?P<want>\d+) for (?P<age>{_S}) s, "
     r"(?P<ranks>ranks? [\d,]+) (?:is|are) not: (?P<what>.+)"
 )
 _ORDINALS: Final = (
-    r"all ranks are in collectives, for (?P<age>[\d.]+) s, but not in the same one: (?P<what>.+); "
+    rf"all ranks are in collectives, for (?P<age>{_S}) s, but not in the same one: (?P<what>.+); "
     r"(?:(?P<ranks>ranks? [\d,]+) (?:has|have)|one of them has) skipped or repeated one"
 )
 _TIMEOUT: Final = (
@@ -73,7 +75,7 @@ _PATTERNS: Final = (
     # this package: a rank is lost
     ("killed", r"rank (?P<rank>\d+) has ended without a goodbye"),
     ("killed", r"rank (?P<rank>\d+) has ended and left a wait board"),
-    ("silent", r"(?P<ranks>ranks? [\d, ]+) gives no sign of life for (?P<age>[\d.]+) s"),
+    ("silent", rf"(?P<ranks>ranks? [\d, ]+) gives no sign of life for (?P<age>{_S}) s"),
     ("silent", r"(?P<ranks>ranks? [\d,]+) (?:is|are) stopped, or gives? no sign of life"),
     ("still", _STILL),
     ("own", _OWN),
@@ -86,7 +88,7 @@ _PATTERNS: Final = (
     ("timeout", _TIMEOUT),
     ("enqueued", _ENQUEUED),
     ("gloo timeout", r"Timed out waiting (?P<ms>\d+)ms for (?P<operation>send|recv) operation"),
-    ("watchdog", r"(?:Scheduler w|W)atchdog timeout \(self\.watchdog_timeout=(?P<seconds>[\d.]+)"),
+    ("watchdog", rf"(?:Scheduler w|W)atchdog timeout \(self\.watchdog_timeout=(?P<seconds>{_S})"),
     # what a rank's end does to others
     ("closed", r"Connection (?:closed|reset) by peer|Broken pipe"),
     ("signal", r"killed by (?P<name>SIG\w+)|(?:exit ?code|exited with) -(?P<number>\d+)|Out of memory: Killed"),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from isoradix import InvalidInputError
+from isoradix.consensus.topology import RANKS_MAX
 from isoradix.doctor.evidence import Evidence, Sign, Source
 from isoradix.doctor.logs import LogReader
 from isoradix.doctor.text import shortened
@@ -18,6 +19,8 @@ def take(evidence: Evidence, path: Path, document: Mapping[str, Any]) -> None:
     """
     try:
         topology = document["topology"]
+        if not 1 <= int(topology["ranks"]) <= RANKS_MAX:
+            raise ValueError(f"{topology['ranks']} ranks, limits 1 to {RANKS_MAX}")
         lanes = topology["tp"] * topology["cp"] * topology["dp"]
         failures = [(int(one["rank"]), str(one["error"]), str(one["message"])) for one in document["failures"]]
         killed = [int(rank) for rank in document["killed"]]

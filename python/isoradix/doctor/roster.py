@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+_LABELS_MAX: Final = 8_192
+"""More than ranks that there can be, each under two names."""
 _PART: Final = re.compile(r"(ATTN_[A-Z]+|[A-Z]+?)[_ ]?(\d+)")
 _NUMBER: Final = re.compile(r"\d{1,6}")
 _IN_NAME: Final = re.compile(r"(?<![a-z])rank[-_ .]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -31,14 +33,16 @@ class Roster:
     def __init__(self) -> None:
         self._parts: dict[str, dict[str, int]] = {}
         self._lanes = 0
+        self._widest = 1
         self._domains: list[tuple[int, ...]] = []
 
     def see(self, label: str) -> None:
         """Notes a label."""
-        if label and label not in self._parts:
+        if label and label not in self._parts and len(self._parts) < _LABELS_MAX:
             number = _NUMBER.fullmatch(label)
             found = {"RANK": int(label)} if number else {name: int(value) for name, value in _PART.findall(label)}
             self._parts[label] = found
+            self._widest = max(self._widest, 1 + found.get("TP", 0))
 
     def see_domain(self, members: Sequence[int], lanes: int) -> None:
         """Notes which ranks decide together, in the order of their members, and how many ranks a stage has."""
@@ -55,7 +59,7 @@ class Roster:
             return parts["RANK"]
         if not parts.keys() & {"PP", "TP", "DP"}:
             return None
-        lanes = self._lanes or 1 + max((one.get("TP", 0) for one in self._parts.values()), default=0)
+        lanes = self._lanes or self._widest
         place = parts.get("TP", 0 if "PP" in parts else parts.get("DP", 0))
         return parts.get("PP", 0) * lanes + place
 

@@ -9,7 +9,8 @@ from isoradix import InvalidInputError
 
 LIMIT_BYTES: Final = 256 << 20
 """Of one file, from its end on: that is where an incident stands."""
-_LINE_MAX: Final = 16 << 10
+_LINE_MAX: Final = 4 << 10
+"""Of a line; numbers in it stay small enough to be read, and patterns quick."""
 _LOOK_BYTES: Final = 64 << 10
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 # what docker compose, the container runtime and the journal of the system put before a line
@@ -67,7 +68,7 @@ def is_whole(path: Path, limit: int = LIMIT_BYTES) -> bool:
 
 def lines(path: Path, limit: int = LIMIT_BYTES) -> Iterator[tuple[int | None, str]]:
     """The lines of a text file and their numbers, without what wraps them; of a larger file the last `limit` bytes,
-    without numbers. A line is cut at 16 KiB; bytes that are no UTF-8 are replaced.
+    without numbers. A line is cut at 4 KiB; bytes that are no UTF-8 are replaced.
 
     Raises:
         InvalidInputError: it cannot be read.
