@@ -71,7 +71,7 @@ def replay(*faults: str, journals: bool = False, **changed: Any) -> Record:
             "batch": 4,
             "step_ms": 5,
             "report_ms": 500,
-            "fatal_ms": 3_000,
+            "fatal_ms": 10_000,
         }
         journal = str(folder / "journals") if journals else None
         with tempfile.TemporaryDirectory() as place:
@@ -151,10 +151,12 @@ RECORDED: Final[Mapping[str, Incident]] = {
     ),
     "failed-allocations": Incident(replay("alloc-fail:rank=1,p=0.3", fatal_ms=PATIENT_MS), "none", (), "nothing"),
     "slow-network": Incident(replay("net-slow:ms=5..30", fatal_ms=PATIENT_MS, report_ms=10), "none", (), "nothing"),
-    "paused": Incident(replay("pause:rank=2,step=10,ms=5000", fatal_ms=PATIENT_MS), "none", (), "nothing", slow=False),
-    "killed": Incident(replay("kill:rank=3,step=10"), "killed", (3,), "rank", slow=False),
-    "stopped": Incident(replay("stop:rank=1,step=10"), "stopped", (1,), "process", slow=False),
-    "sleeping": Incident(replay("sleep:rank=2,ms=60000,p=0.2"), "C", (2,), "tiers", says=("injector", "on its own")),
+    "paused": Incident(replay("pause:rank=2,step=10,ms=5000", fatal_ms=PATIENT_MS), "none", (), "nothing"),
+    "killed": Incident(replay("kill:rank=3,step=10"), "killed", (3,), "rank"),
+    "stopped": Incident(replay("stop:rank=1,step=10", fatal_ms=5_000), "stopped", (1,), "process", slow=False),
+    "sleeping": Incident(
+        replay("sleep:rank=2,ms=60000,p=0.2", fatal_ms=5_000), "C", (2,), "tiers", says=("injector", "on its own")
+    ),
     "parted": Incident(
         replay("diverge:rank=3,step=6", journals=True),
         "divergence",
@@ -172,7 +174,7 @@ RECORDED: Final[Mapping[str, Incident]] = {
         replay("unasked:rank=3,step=10", "copy-slow:rank=3,ms=300"), "B", (3,), "tiers", slow=False, says=("vote",)
     ),
     "never-enqueued": Incident(
-        replay("alloc-fail:rank=2,p=1", plane="chain"), "C", (2,), "tiers", says=("ack", "own copies")
+        replay("alloc-fail:rank=2,p=1", plane="chain", fatal_ms=5_000), "C", (2,), "tiers", says=("ack", "own copies")
     ),
     "unequal-votes": Incident(
         replay("revote:rank=1,step=10"), "divergence", (1,), "journals", says=("vote",), by_chance=True
