@@ -6,13 +6,12 @@ from typing import Final
 from isoradix.consensus.waits import WaitEntry
 from isoradix.doctor.evidence import Board, Evidence, Source
 from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure, sure_of
+from isoradix.doctor.rules.common import OWN
 
 AFTER_S: Final = 5.0
 """Waits that last less than that are no hang."""
 _BLOCKS: Final = ("frame", "send", "gather")
 """Waits of the scheduler's thread. A vote is nearly always under way, on a thread of its own."""
-
-_OWN: Final = {"ack": "its own copies", "copy": "its own copies", "slots": "slots", "storage": "its storage"}
 
 
 def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
@@ -35,7 +34,7 @@ def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
     own = [(rank, wait) for rank, waits in old.items() for wait in waits if _is_own(wait)]
     if own:
         rank, wait = max(own, key=lambda one: one[1].age_s)
-        text = f"{evidence.roster.name(rank)} waits for {_OWN.get(wait.operation, 'its own')}: {_shown(wait)}"
+        text = f"{evidence.roster.name(rank)} waits for {OWN.get(wait.operation, 'its own')}: {_shown(wait)}"
         condition = _condition(text, wait, None)
         because = _because(boards, rank, old)
         return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, because, not_the_network=ITS_OWN)
@@ -103,7 +102,7 @@ def _because(boards: Mapping[int, Board], rank: int, old: Mapping[int, list[Wait
 
 def _is_own(wait: WaitEntry) -> bool:
     """Whether no other rank has a part in it."""
-    return wait.operation != "pause" and (wait.group == "own" or wait.operation in _OWN)
+    return wait.operation != "pause" and (wait.group == "own" or wait.operation in OWN)
 
 
 def _shown(wait: WaitEntry) -> str:

@@ -9,6 +9,9 @@ from isoradix.doctor.evidence import Evidence, Sign, Source
 HANGS: Final = ("timeout", "gloo timeout", "watchdog", "still", "own", "missing", "nobody")
 """Signs that somebody has waited too long."""
 
+OWN: Final = {"ack": "its own copies", "copy": "its own copies", "slots": "slots", "storage": "its storage"}
+"""Waits in which no other rank has a part, in words."""
+
 
 def sources(signs: Sequence[Sign]) -> tuple[Source, ...]:
     """Where signs stand, each place once."""

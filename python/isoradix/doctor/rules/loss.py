@@ -10,7 +10,7 @@ from isoradix.doctor.evidence import Board, Evidence, Sign
 from isoradix.doctor.findings import ITS_OWN, Condition, Finding, Form, Sure, sure_of
 from isoradix.doctor.places import place_of
 from isoradix.doctor.rules.boards import by_boards
-from isoradix.doctor.rules.common import groups_of_ranks, sources
+from isoradix.doctor.rules.common import OWN, groups_of_ranks, sources
 
 _WAITS: Final = re.compile(
     r"rank (?P<rank>\d+) (?:at step -?\d+ waits|waited (?P<age>[\d.]+) s) for (?P<operation>\w+) (?P<want>-?\d+) of "
@@ -66,7 +66,7 @@ def own(evidence: Evidence) -> Finding | None:
         return None
     values, rank = signs[0].values, signs[0].number("rank")
     wait = f"{values['operation']} {values['want']} (has {values['have']}), {values['age']} s"
-    text = f"{evidence.roster.name(rank)} waits for its own {wait}"
+    text = f"{evidence.roster.name(rank)} waits for {OWN.get(values['operation'], 'its own')}: {wait}"
     age = float(values["age"])
     condition = Condition(text, values["operation"], None, values["want"], values["have"], age)
     return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, sources(signs), not_the_network=ITS_OWN)
