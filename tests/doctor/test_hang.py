@@ -99,6 +99,19 @@ def test_a_process_that_is_gone() -> None:
     assert (found.form, found.culprits) == (Form.KILLED, (1,))
 
 
+def test_a_board_of_an_earlier_run_says_nothing() -> None:
+    evidence = boards([vote(0.1)], [vote(0.1)])
+    left = replace(evidence.boards[1], alive=False)
+    evidence.boards.append(left)
+    assert by_boards(evidence) is None
+
+
+def test_boards_of_two_servers_say_nothing() -> None:
+    evidence = boards([("frame", 1, 8, 7, 9.0)], [vote(0.1)])
+    evidence.boards.append(replace(evidence.boards[0], waits=()))
+    assert by_boards(evidence) is None
+
+
 def test_boards_as_ranks_write_them(tmp_path: Path) -> None:
     written = [WaitBoard(tmp_path, rank, rank, 0) for rank in range(2)]
     written[0].begin("send", 1, 8, 7)

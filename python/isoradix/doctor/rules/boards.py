@@ -1,6 +1,6 @@
 """Form C by wait boards: who waits for whom, to whoever waits for nobody."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from isoradix.consensus.waits import WaitEntry
@@ -16,7 +16,7 @@ _BLOCKS: Final = ("frame", "send", "gather")
 
 def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
     """Follows who waits for whom to whoever waits for nobody, or for something of its own."""
-    boards = {board.rank: board for board in evidence.boards}
+    boards = _of_one_server(evidence.boards)
     if not boards or any(wait.operation == "pause" for board in boards.values() for wait in board.waits):
         return None
     old = {rank: [wait for wait in board.waits if wait.age_s >= after_s] for rank, board in boards.items()}
@@ -39,6 +39,15 @@ def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
         because = _because(boards, rank, old)
         return Finding(Form.HANG, (rank,), condition, Sure.CERTAIN, because, not_the_network=ITS_OWN)
     return _last_in_line(evidence, boards, old)
+
+
+def _of_one_server(boards: Sequence[Board]) -> dict[int, Board]:
+    """One board for each rank: one that was left behind gives way to that of a living process. Where two living ones
+    claim a rank, servers are mixed, and there is nothing to say."""
+    living = [board for board in boards if board.alive]
+    if len({board.rank for board in living}) < len(living):
+        return {}
+    return {board.rank: board for board in (*(one for one in boards if not one.alive), *living)}
 
 
 def _last_in_line(
