@@ -60,8 +60,9 @@ def test_in_a_folder_it_is_left_out_and_said(tmp_path: Path) -> None:
     (tmp_path / "core").write_bytes(b"\x7fELF\0")
     (tmp_path / "rank-0.log").write_text(DEAD)
     (tmp_path / ".hidden").write_bytes(b"\0")
+    (tmp_path / "rank-0000.000.journal").write_bytes(b"IRXJ" + bytes(200))
     evidence = collect([tmp_path])
-    assert [path.name for path, _ in evidence.left_out] == ["core"]
+    assert [path.name for path, _ in evidence.left_out] == ["core", "rank-0000.000.journal"]
     assert [file.path.name for file in evidence.files] == ["rank-0.log"]
 
 

@@ -165,6 +165,17 @@ IndexError: pop from empty list
     assert evidence.rank(pop.label) == 3
 
 
+def test_what_another_rank_writes_within_a_traceback(tmp_path: Path) -> None:
+    text = """[2026-09-02 02:47:31 TP1] Scheduler hit an exception: Traceback (most recent call last):
+  File "tree.py", line 2, in loading_check
+[2026-09-02 02:47:31 TP0] Decode batch, #running-req: 3
+    self.acks.pop(0)
+IndexError: pop from empty list
+"""
+    pop, _ = read(tmp_path, text).signs
+    assert (pop.kind, pop.label, pop.values["function"]) == ("pop", "TP1", "loading_check")
+
+
 def test_the_rank_of_a_line(tmp_path: Path) -> None:
     dead = "rank 1 has ended without a goodbye: killed, or crashed"
     assert the_one(read(tmp_path, f"[2026-09-02 02:47:31 TP3] {dead}\n")).label == "TP3"

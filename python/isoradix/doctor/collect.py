@@ -13,6 +13,7 @@ from isoradix.doctor.stacks import StackReader
 from isoradix.journal import layout
 from isoradix.journal.diff import compare
 from isoradix.journal.folder import Group, grouped
+from isoradix.journal.reader import read_head
 
 FILES_MAX: Final = 4_096
 _DEPTH: Final = 6
@@ -99,6 +100,7 @@ def _take(evidence: Evidence, path: Path, journals: list[Path], limit: int) -> N
     begun = text.beginning(path)
     if begun.startswith(layout.MAGIC):
         if path.stat().st_size > layout.EMPTY_BYTES:
+            read_head(path)  # refused here, and not among the others of its run
             journals.append(path)
         evidence.files.append(File(path, "journal"))
     elif begun.startswith(boards.MAGIC):

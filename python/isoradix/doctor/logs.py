@@ -62,7 +62,8 @@ class LogReader:
         if _BEGIN in text:
             self._traceback = Traceback(label, _FATAL in text)
             return
-        if self._traceback is not None:
+        # what another rank writes in the middle of a traceback is no part of it
+        if self._traceback is not None and label in ("", self._traceback.label):
             if self._traceback.take(text):
                 return
             raised, self._traceback = self._traceback, None

@@ -6,9 +6,8 @@ from typing import Any
 
 from isoradix import InvalidInputError
 from isoradix.consensus.topology import RANKS_MAX
-from isoradix.doctor.evidence import Evidence, Sign, Source
+from isoradix.doctor.evidence import Evidence
 from isoradix.doctor.logs import LogReader
-from isoradix.doctor.text import shortened
 
 
 def take(evidence: Evidence, path: Path, document: Mapping[str, Any]) -> None:
@@ -22,16 +21,12 @@ def take(evidence: Evidence, path: Path, document: Mapping[str, Any]) -> None:
         if not 1 <= int(topology["ranks"]) <= RANKS_MAX:
             raise ValueError(f"{topology['ranks']} ranks, limits 1 to {RANKS_MAX}")
         lanes = topology["tp"] * topology["cp"] * topology["dp"]
-        failures = [(int(one["rank"]), str(one["error"]), str(one["message"])) for one in document["failures"]]
-        killed = [int(rank) for rank in document["killed"]]
+        failures = [(int(one["rank"]), str(one["message"])) for one in document["failures"]]
         if topology["dp"] == 1:
             evidence.roster.see_domain(range(int(topology["ranks"])), lanes)
     except (KeyError, TypeError, ValueError) as error:
         what = f"{str(path)!r} is no output of isoradix replay --json with ranks: {type(error).__name__} {error}"
         raise InvalidInputError(f"{what}\nhint: keep all of what it printed") from error
-    for rank, error_name, message in failures:
-        first = message.partition("\n")[0]
-        LogReader(evidence, path, str(rank)).take(None, first, str(rank))
-        source = Source(path, None, shortened(f"rank {rank}: {error_name}: {first}"))
-        kind = "hung" if rank in killed else "ended"
-        evidence.signs.append(Sign(kind, str(rank), {"type": error_name, "text": first}, source))
+    for rank, message in failures:
+        evidence.roster.see(str(rank))
+        LogReader(evidence, path, str(rank)).take(None, message.partition("\n")[0], str(rank))
