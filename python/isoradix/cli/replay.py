@@ -22,6 +22,7 @@ EXAMPLES = """Examples:
   isoradix replay --workload agent --requests 5000 --seed 1 --capacity 1M --report out/agent.html
   isoradix replay --workload chat --tp 2 --pp 2 --capacity 100k --host-capacity 1M --report out/ranks.html
   isoradix replay --workload chat --tp 2 --pp 2 --inject diverge:rank=3,step=200 --journal out/journals
+  isoradix replay --workload chat --tp 2 --pp 2 --inject stop:rank=1,step=50 --evidence out/incident
   isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
@@ -63,6 +64,7 @@ def replay(
     fatal_ms: Annotated[str, cluster.FATAL_MS] = "60000",
     store_rank: Annotated[str, cluster.STORE_RANK] = "0",
     journal: Annotated[Path | None, cluster.JOURNAL] = None,
+    evidence: Annotated[Path | None, cluster.EVIDENCE] = None,
     report: Annotated[Path | None, REPORT] = None,
     json: Annotated[bool, JSON] = False,
 ) -> int:
@@ -77,6 +79,7 @@ def replay(
     source = choose_source(context, trace, workload, requests, seed, limit)
     page = count("--page-size", page_size, 1, LARGEST_PAGE)
     if cluster.is_cluster(context):
+        cluster.check_evidence(evidence)
         options = cluster.ClusterOptions(
             tp=tp,
             pp=pp,
@@ -93,11 +96,11 @@ def replay(
             report_ms=report_ms,
             fatal_ms=fatal_ms,
             store_rank=store_rank,
-            journal=journal,
+            journal=evidence / "journals" if journal is None and evidence is not None else journal,
         )
         job = cluster.cluster_job(context, source, page, options)
         report_path(report)
-        return cluster.replay_cluster(job, source, json, report)
+        return cluster.replay_cluster(job, source, json, report, evidence)
     config = ReplayConfig(page, capacity("--capacity", capacity_, page), policy, resume)
     report_path(report)
     return _in_this_process(config, source, json, report)

@@ -52,7 +52,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "stop": Kind("it is stopped at a step, and stays so", needs=("rank", "step")),
     "diverge": Kind("its cache is given one wrong token, by a caller who lies", needs=("rank", "step")),
     "corrupt": Kind("one byte of a host page is another one when it is loaded back", needs=("rank", "step")),
+    "pause": Kind("it says that it pauses, and does", needs=("rank", "step"), defaults={"ms": "3000"}),
+    "net-slow": Kind("its votes and frames are late on their way", defaults={"ms": "1..20"}),
+    "revote": Kind("it votes once more than the others", needs=("rank", "step")),
+    "unasked": Kind("from a step on, votes about copies are taken without it", needs=("rank", "step")),
+    "batch": Kind("its scheduler cuts a batch elsewhere", needs=("rank", "step")),
 }
+PLANE_FAULTS: Final = ("net-slow", "revote", "unasked")
+"""Those on the way of votes and frames."""
 
 
 def parse_faults(texts: Sequence[str], ranks: int) -> list[Fault]:
