@@ -44,6 +44,11 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "cluster.md"
         (["--tp", "2", "--inject", "slep"], "there is no fault 'slep'"),
         (["--tp", "2", "--inject", "sleep", "--inject", "sleep:rank=2"], "rank is '2', limits 0 to 1"),
         (["--tp", "2", "--inject", "copy-slow"], "'copy-slow' is about host memory, and there is none"),
+        (["--tp", "2", "--inject", "net-slow", "--plane", "chain"], "'net-slow' is on the way between ranks"),
+        (["--host-capacity", "1M", "--inject", "revote:rank=0,step=3"], "is on the way between ranks"),
+        (["--tp", "2", "--inject", "batch:rank=0,step=3"], "is between pipeline stages, and there is one"),
+        (["--tp", "2", "--evidence", "."], "--evidence is '.', which is not empty"),
+        (["--tp", "2", "--evidence", "Makefile"], "--evidence is 'Makefile', which cannot be used: not a directory"),
         (["--tp", "2", "--report", "."], "which is a folder"),
     ],
 )

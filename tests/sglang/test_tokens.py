@@ -32,10 +32,10 @@ def cases(short: Sequence[matrix.Row]) -> list[ParameterSet]:
 
 # Not reached yet, and shown as such: no fewer hits than the server. What must hold meanwhile, and why it is less.
 # Under write-back the server copies while its scheduler waits, and host holds nothing that is on the device. isoradix
-# cleans ahead of need, which takes some room twice, and keeps host closed upwards: 0.93 to 0.97 of the server's hits.
+# cleans ahead of need, which takes some room twice, and keeps host closed upwards: 0.95 to 1.02 of the server's hits.
 # Under write-through a copy counts once all ranks have voted on it, some steps later than on a CPU that copies at once;
 # until then it is no victim, and another page is: 0.99 with several ranks, and no less with one.
-SHARE: Final = {"write_through": 0.98, "write_back": 0.9}
+SHARE: Final = {"write_through": 0.98, "write_back": 0.93}
 
 
 @pytest.mark.parametrize("row", cases(SHORT))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from isoradix import IsoradixError, __version__
-from isoradix.cli import bench, journals, replay, sim, storage, sweep, waits
+from isoradix.cli import bench, doctor, journals, replay, sim, storage, sweep, waits
 from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, lose_output, reason_of, show_error
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -51,6 +51,7 @@ for command, examples, summary in (
     (bench.bench, bench.EXAMPLES, "Time single operations, or measure memory."),
     (sim.sim, sim.EXAMPLES, "Many ranks in virtual time, under faults."),
     (waits.waits, waits.EXAMPLES, "Show what the ranks on this machine wait for."),
+    (doctor.doctor, doctor.EXAMPLES, "What went wrong: form, culprit and next step, from logs, stacks and boards."),
     (journals.diff, journals.DIFF_EXAMPLES, "Compare the journals of ranks: where they part, and who is at fault."),
     (journals.view, journals.VIEW_EXAMPLES, "A page of the journals: trees side by side, step by step."),
     (journals.replay_journal, journals.REPLAY_EXAMPLES, "Do again what one rank did, from its journal."),

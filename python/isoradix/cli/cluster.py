@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from json import dumps
 from pathlib import Path
 from typing import Any, Final, cast
 
 import typer
 
 from isoradix import IsoradixError, StartRecord, TieredCache, __version__, agree
-from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, show_error
+from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, reason_of, show_error, show_note
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
 from isoradix.cli.values import capacity, count, given
-from isoradix.cluster.faults import KINDS, parse_faults
+from isoradix.cluster.faults import KINDS, PLANE_FAULTS, parse_faults
 from isoradix.cluster.job import PLANES, Job, TraceOf, WorkloadOf
 from isoradix.cluster.launcher import Launcher, Outcome
 from isoradix.cluster.prefetch import POLICIES, PrefetchPolicy
@@ -25,7 +26,7 @@ from isoradix.replay.source import Source, TraceSource, WorkloadSource
 from isoradix.report.cluster import cluster_page, failure_table, rank_table, run_facts, time_table
 from isoradix.storage import StorageError, open_storage
 
-_MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity", "journal")
+_MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity", "journal", "evidence")
 _NEEDS_A_CLUSTER: Final = (
     "plane",
     "storage",
@@ -66,6 +67,9 @@ STORAGE: Final[Any] = typer.Option(
 )
 PREFETCH_POLICY: Final[Any] = typer.Option(
     metavar="NAME", help=f"How long a request waits for storage: {', '.join(POLICIES)}."
+)
+EVIDENCE: Final[Any] = typer.Option(
+    metavar="DIR", help="Keep what the ranks leave (logs, boards, journals), for isoradix doctor.", show_default=False
 )
 STORE_RANK: Final[Any] = typer.Option(metavar="RANK", help="The rank that hosts the store where all ranks meet.")
 
@@ -121,7 +125,7 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
     if not host and given(context, "write_policy"):
         raise UsageError("--write-policy is given without a host tier", "add --host-capacity 4M, say")
     _check_storage(context, options, host)
-    _check_faults(options.inject, topology, host, options.storage)
+    _check_faults(options.inject, topology, host, options.plane, options.storage)
     fatal_ms = count("--fatal-ms", options.fatal_ms, 100, _LONGEST_MS)
     job = Job(
         requests=_requests(source),
@@ -169,10 +173,14 @@ def _check_storage(context: typer.Context, options: ClusterOptions, host: int) -
         raise UsageError(f"--storage is {options.storage!r}: {text}", hint or "see docs/storage.md") from error
 
 
-def _check_faults(texts: Sequence[str], topology: Topology, host: int, storage: str | None) -> None:
+def _check_faults(texts: Sequence[str], topology: Topology, host: int, plane: str, storage: str | None) -> None:
     for text, fault in zip(texts, parse_faults(texts, topology.ranks), strict=True):
         if not host and fault.kind in _HOST_FAULTS:
             raise UsageError(f"fault {text!r} is about host memory, and there is none", "add --host-capacity 4M, say")
+        if fault.kind in PLANE_FAULTS and (plane != "gloo" or topology.members == 1):
+            raise UsageError(f"fault {text!r} is on the way between ranks of --plane gloo", "add --tp 2, say")
+        if fault.kind == "batch" and topology.pp == 1:
+            raise UsageError(f"fault {text!r} is between pipeline stages, and there is one", "add --pp 2, say")
         if storage is None and fault.kind in STORAGE_KINDS:
             what = f"fault {text!r} is about external storage, and there is none"
             raise UsageError(what, "add --storage file:///tmp/kv, say")
@@ -188,19 +196,32 @@ def _requests(source: Source) -> TraceOf | WorkloadOf:
     return TraceOf(str(source.path.resolve()), source.limit)
 
 
-def replay_cluster(job: Job, source: Source, json: bool, report: Path | None) -> int:
-    """Runs it and shows what came of it."""
+def check_evidence(folder: Path | None) -> None:
+    """Refuses a folder that has something in it: what earlier runs left is no evidence of this one."""
+    what, hint = f"--evidence is {str(folder)!r}", "name a new folder, out/evidence say"
+    try:
+        if folder is not None and folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"{what}, which is not empty", hint)
+    except OSError as error:
+        raise UsageError(f"{what}, which cannot be used: {reason_of(error)}", hint) from error
+
+
+def replay_cluster(job: Job, source: Source, json: bool, report: Path | None, evidence: Path | None = None) -> int:
+    """Runs it and shows what came of it; with `evidence`, keeps it in that folder."""
     ranks = job.topology.ranks
     name = f"replay {source.name} on {ranks} {'rank' if ranks == 1 else 'ranks'}"
     with tracking(name, source.total) as tracker:
-        outcome = Launcher(job, tracker.reached).run()
+        outcome = Launcher(job, tracker.reached, evidence).run()
     refused = next((one for one in outcome.failures.values() if one.error == "TraceError"), None)
     if refused is not None:
         show_error(refused.message)
         return BAD_INPUT
     summary = Summary(outcome)
+    document = _document(source.name, summary)
+    if evidence is not None:
+        _keep(evidence, document)
     if json:
-        show_json(_document(source.name, summary))
+        show_json(document)
     else:
         _show(source.name, summary)
     for finding in summary.findings:
@@ -211,6 +232,16 @@ def replay_cluster(job: Job, source: Source, json: bool, report: Path | None) ->
     if report is not None:
         save_report(report, cluster_page(summary, source.name, command_line(), __version__))
     return FINDING if summary.findings else OK
+
+
+def _keep(evidence: Path, document: dict[str, object]) -> None:
+    """What came of it, beside what the ranks have left."""
+    try:
+        (evidence / "replay.json").write_text(dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        what = f"--evidence {str(evidence)!r} cannot be written: {reason_of(error)}"
+        raise UsageError(what, "choose another folder") from error
+    show_note(f"evidence kept in {evidence}: isoradix doctor {evidence}\n")
 
 
 def _document(source: str, summary: Summary) -> dict[str, object]:

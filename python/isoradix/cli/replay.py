@@ -22,6 +22,7 @@ EXAMPLES = """Examples:
   isoradix replay --workload agent --requests 5000 --seed 1 --capacity 1M --report out/agent.html
   isoradix replay --workload chat --tp 2 --pp 2 --capacity 100k --host-capacity 1M --report out/ranks.html
   isoradix replay --workload chat --tp 2 --pp 2 --inject diverge:rank=3,step=200 --journal out/journals
+  isoradix replay --workload chat --tp 2 --pp 2 --inject stop:rank=1,step=50 --evidence out/incident
   isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
@@ -65,6 +66,7 @@ def replay(
     storage: Annotated[str | None, cluster.STORAGE] = None,
     prefetch_policy: Annotated[str, cluster.PREFETCH_POLICY] = "timeout",
     journal: Annotated[Path | None, cluster.JOURNAL] = None,
+    evidence: Annotated[Path | None, cluster.EVIDENCE] = None,
     report: Annotated[Path | None, REPORT] = None,
     json: Annotated[bool, JSON] = False,
 ) -> int:
@@ -79,6 +81,7 @@ def replay(
     source = choose_source(context, trace, workload, requests, seed, limit)
     page = count("--page-size", page_size, 1, LARGEST_PAGE)
     if cluster.is_cluster(context):
+        cluster.check_evidence(evidence)
         options = cluster.ClusterOptions(
             tp=tp,
             pp=pp,
@@ -97,11 +100,11 @@ def replay(
             store_rank=store_rank,
             storage=storage,
             prefetch_policy=prefetch_policy,
-            journal=journal,
+            journal=evidence / "journals" if journal is None and evidence is not None else journal,
         )
         job = cluster.cluster_job(context, source, page, options)
         report_path(report)
-        return cluster.replay_cluster(job, source, json, report)
+        return cluster.replay_cluster(job, source, json, report, evidence)
     config = ReplayConfig(page, capacity("--capacity", capacity_, page), policy, resume)
     report_path(report)
     return _in_this_process(config, source, json, report)

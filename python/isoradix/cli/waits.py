@@ -34,7 +34,14 @@ def waits(
         raise UsageError(f"{str(folder)!r} is no folder", "leave it out for this user's own")
     boards = all_waits(place)
     if json:
-        show_json({"command": "waits", "version": __version__, "folder": str(place), "ranks": [*map(_board, boards)]})
+        show_json(
+            {
+                "command": "waits",
+                "version": __version__,
+                "folder": str(place),
+                "ranks": [board.as_json() for board in boards],
+            }
+        )
         return OK
     rows = [row for board in boards for row in _rows(board)]
     if rows:
@@ -42,22 +49,6 @@ def waits(
     else:
         show_table("", (f"no rank keeps a wait board in {place}",), [])
     return OK
-
-
-def _board(board: RankWaits) -> dict[str, object]:
-    waiting = [
-        {
-            "operation": wait.operation,
-            "group": wait.group,
-            "peer": wait.peer,
-            "want": wait.want,
-            "have": wait.have,
-            "age_s": round(wait.age_s, 3),
-        }
-        for wait in board.waits
-    ]
-    about = {"rank": board.rank, "pid": board.pid, "alive": board.alive, "member": board.member, "epoch": board.epoch}
-    return {**about, "waits": waiting}
 
 
 def _rows(board: RankWaits) -> list[list[str]]:

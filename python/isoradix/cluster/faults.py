@@ -56,7 +56,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "storage-fail": Kind("its storage fails, in some calls", defaults={"p": "0.3"}),
     "storage-slow": Kind("each call of its storage takes so much longer", defaults={"ms": "20"}),
     "storage-hang": Kind("from a step on its storage does not answer", needs=("rank", "step")),
+    "pause": Kind("it says that it pauses, and does", needs=("rank", "step"), defaults={"ms": "3000"}),
+    "net-slow": Kind("its votes and frames are late on their way", defaults={"ms": "1..20"}),
+    "revote": Kind("it votes once more than the others", needs=("rank", "step")),
+    "unasked": Kind("from a step on, votes about copies are taken without it", needs=("rank", "step")),
+    "batch": Kind("its scheduler cuts a batch elsewhere", needs=("rank", "step")),
 }
+PLANE_FAULTS: Final = ("net-slow", "revote", "unasked")
+"""Those on the way of votes and frames."""
 
 
 def parse_faults(texts: Sequence[str], ranks: int) -> list[Fault]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from isoradix.storage import Backend
 
 _ALL_PAGES: Final = 2**32 - 1
+Lengths = tuple[int, int, int]
+"""Of a request in a batch: its index, its cached tokens, and those to be computed."""
 EVENTS_MAX: Final = 2000
 
 
@@ -36,7 +38,7 @@ class Injector:
         self._faults = [fault for fault in faults if fault.on(rank)]
         self._rank = rank
         self._draws = [self._drawn(fault) for fault in self._faults]
-        self._withdrawn = self._lied = False
+        self._withdrawn = self._lied = self._cut = False
         self._short = sum(fault.number("pages") for fault in self._faults if fault.kind == "short-pool")
         self._corrupt: CorruptEngine | None = None
         self._storage: FaultyBackend | None = None
@@ -85,6 +87,11 @@ class Injector:
                     self._corrupt.armed = True
                 case "storage-hang" if step == fault.number("step") and self._storage is not None:
                     self._storage.hangs = True
+                case "pause" if step == fault.number("step"):
+                    self._note(fault.kind)
+                    driver.board.pause()
+                    time.sleep(_seconds(fault.values["ms"], draws))
+                    driver.board.pause(False)
                 case "kill" if step == fault.number("step"):
                     os.kill(os.getpid(), signal.SIGKILL)
                 case "stop" if step == fault.number("step"):
@@ -98,6 +105,17 @@ class Injector:
                 self._note(fault.kind)
                 return np.concatenate((key[:-1], key[-1:] ^ 1))
         return key
+
+    def lengths(self, step: int, lengths: list[Lengths], page_size: int) -> list[Lengths]:
+        """What this rank says of its batch: once, from the fault's step on, a page is elsewhere than on others."""
+        for fault in self._faults:
+            if fault.kind == "batch" and step >= fault.number("step") and lengths and not self._cut:
+                self._cut = True
+                self._note(fault.kind)
+                (index, cached, fresh), *others = lengths
+                moved = page_size if fresh > page_size else -page_size
+                return [(index, cached + max(moved, 0), fresh - moved), *others]
+        return lengths
 
     def after(self, driver: Driver) -> None:
         """After the step is closed."""

@@ -17,6 +17,7 @@ from typing import IO, Final
 import msgspec
 
 from isoradix.cluster.job import Job, Task
+from isoradix.cluster.keep import Keeper
 from isoradix.cluster.result import Message, MessageReader, Progress, RankFailure, RankResult, Ready
 from isoradix.consensus.waits import default_folder
 
@@ -57,7 +58,8 @@ class _Rank:
         self.exit_due: float | None = None
         """Of one whose pipe is closed: when its process is to be gone."""
         self.ended = False
-        self.log: IO[bytes] = (Path(task.folder) / f"rank-{task.rank}.log").open("w+b")
+        self.log_path = Path(task.folder) / f"rank-{task.rank}.log"
+        self.log: IO[bytes] = self.log_path.open("w+b")
         self.outbox, writing = os.pipe()
         command = [sys.executable, "-m", "isoradix.cluster.worker", str(writing)]
         # OpenMP's threads of several ranks would only get into each other's way
@@ -114,10 +116,12 @@ class Launcher:
     Args:
         job: what is asked for.
         progress: hears now and then how many requests have been admitted.
+        evidence: a folder that keeps what the ranks leave; None for none.
     """
 
-    def __init__(self, job: Job, progress: Callable[[int], None] | None = None) -> None:
+    def __init__(self, job: Job, progress: Callable[[int], None] | None = None, evidence: Path | None = None) -> None:
         self._job, self._progress = job, progress
+        self._keeper = None if evidence is None else Keeper(evidence, job.report_ms)
         self._topology = job.topology
         self._outcome = Outcome(job)
         self._ranks: dict[int, _Rank] = {}
@@ -143,6 +147,8 @@ class Launcher:
                     one.kill()
                 for one in self._ranks.values():
                     one.close()
+                if self._keeper is not None:
+                    self._keeper.keep({rank: one.log_path for rank, one in self._ranks.items()})
         self._outcome.wall_s = time.monotonic() - started
         return self._outcome
 
@@ -162,6 +168,8 @@ class Launcher:
                 for one in exiting:
                     if (code := one.process.poll()) is not None:
                         self._end(one, code)
+                if self._keeper is not None:
+                    self._keeper.look({one.rank: one.process.pid for one in left})
                 self._end_what_hangs()
 
     def _hear(self, one: _Rank, message: Message) -> None:

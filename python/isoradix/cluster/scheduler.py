@@ -9,17 +9,21 @@ from array import array
 from collections import deque
 from dataclasses import dataclass
 from time import monotonic_ns
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from isoradix import Control, LockReceipt, TieredCache, TieredMatchResult
+from isoradix import BatchHeader, Control, LockReceipt, TieredCache, TieredMatchResult
 from isoradix.cluster.bytes import KvBytes, Words, prefix_words
 from isoradix.cluster.injector import Injector
 from isoradix.cluster.intake import Feed, Intake, Request
 from isoradix.cluster.prefetch import Prefetches
 from isoradix.cluster.steps import StepLog
 from isoradix.driver import Driver
+
+if TYPE_CHECKING:
+    from isoradix.cluster.handover import Handover
 
 SAMPLE = 64
 # an idle loop need not burn a processor that other ranks want
@@ -68,6 +72,7 @@ class Scheduler:
         batch: requests that are admitted in a step at most.
         step_ms: what a forward pass takes beside the work on bytes.
         prefetches: what requests wait for before they are admitted; None without external storage.
+        handover: compares each batch with that of the stage before; None where nobody looks.
         patience_s: how long the leader waits at the end for what is under way.
     """
 
@@ -82,11 +87,13 @@ class Scheduler:
         batch: int,
         step_ms: float = 0.0,
         prefetches: Prefetches | None = None,
+        handover: "Handover | None" = None,
         patience_s: float = 30.0,
     ) -> None:
         self._driver, self._kv, self._feed, self._intake, self._injector = driver, kv, feed, intake, injector
         self._batch, self._step_s, self._patience_s = batch, step_ms / 1e3, patience_s
         self._prefetches = prefetches
+        self._handover = handover
         self._waiting: deque[Request] = deque()
         self._running: deque[Running] = deque()
         self._step = 0
@@ -123,6 +130,8 @@ class Scheduler:
             decided = monotonic_ns()
         closed = monotonic_ns()
         self._injector.after(driver)
+        if self._handover is not None:
+            self._handover.exchange(self._header(fresh))
         copies = self._forward(fresh)
         ended = monotonic_ns()
         before = (begun - disturbed, entered - begun, decided - entered, closed - decided)
@@ -231,6 +240,13 @@ class Scheduler:
         self.served.storage.append(storage)
 
     # the forward pass
+
+    def _header(self, fresh: list[Running]) -> BatchHeader:
+        """What this rank has in its batch."""
+        place = self._driver.plane.place
+        lengths = [(one.request.index, one.cached, len(one.request.key) - one.cached) for one in fresh]
+        told = self._injector.lengths(self._step, lengths, self._driver.slots.page_size)
+        return BatchHeader.make(self._step, told, rank=place.rank, ordinal=self._step)
 
     def _forward(self, fresh: list[Running]) -> int:
         """Layer by layer: what is loaded has come, what is read is right, what is missing is computed.

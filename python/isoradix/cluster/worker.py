@@ -12,16 +12,17 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 import numpy as np
 
 from isoradix import InvariantError, IsoradixError, Patience, SlotPool
 from isoradix.cluster.bytes import PARTS, WORD_BYTES, KvBytes
-from isoradix.cluster.faults import parse_faults
+from isoradix.cluster.faults import PLANE_FAULTS, parse_faults
 from isoradix.cluster.injector import Injector
 from isoradix.cluster.intake import Feed, Intake, OwnIntake
 from isoradix.cluster.job import Job, PlaneName, Task
@@ -32,6 +33,9 @@ from isoradix.cluster.totals import operation_totals, token_totals
 from isoradix.consensus.plane import Plane, PlaneCounts, first_line, named_by
 from isoradix.consensus.topology import Place
 from isoradix.driver import Driver
+
+if TYPE_CHECKING:
+    from isoradix.cluster.handover import Handover
 
 LAYERS: Final = 2
 _PROGRESS_S: Final = 0.2
@@ -53,6 +57,7 @@ def main(descriptor: int) -> int:
         threading.Thread(target=_watch_launcher, name="launcher", daemon=True).start()
         result = worker.run(memory)
     except Exception as error:
+        traceback.print_exc()  # in this rank's log
         write_message(outbox, worker.failure(error))
         return 1
     write_message(outbox, result)
@@ -77,7 +82,8 @@ class Worker:
     def __init__(self, task: Task, outbox: BinaryIO) -> None:
         self._task, self._job, self._outbox = task, task.job, outbox
         self._place = self._job.topology.place(task.rank)
-        self._injector = Injector(parse_faults(self._job.faults, self._job.topology.ranks), task.rank)
+        self._faults = parse_faults(self._job.faults, self._job.topology.ranks)
+        self._injector = Injector(self._faults, task.rank)
         self._driver: Driver | None = None
         self._scheduler: Scheduler | None = None
         self._told = 0.0
@@ -99,7 +105,8 @@ class Worker:
     def _serve(self, memory: "Memory", feed: Feed, plane: Plane) -> RankResult:
         """From the plane to the result. Where it fails, what is open is left to the end of the process."""
         job, place = self._job, self._place
-        intake = self._intake(feed, plane)  # before the plane votes: then nothing else may be gathered
+        # before the plane votes: then nothing else may be gathered
+        intake, handover = self._intake(feed, plane), self._handover(plane)
         slots = SlotPool(job.slots, page_size=job.page_size)
         engine, backend, tier = None, None, None
         if memory.host is not None:
@@ -126,7 +133,15 @@ class Worker:
         kv = KvBytes(memory.views(), place.rank)
         prefetches = None if tier is None else Prefetches(job.prefetch_policy)
         self._scheduler = scheduler = Scheduler(
-            driver, kv, feed, intake, self._injector, batch=job.batch, step_ms=job.step_ms, prefetches=prefetches
+            driver,
+            kv,
+            feed,
+            intake,
+            self._injector,
+            batch=job.batch,
+            step_ms=job.step_ms,
+            prefetches=prefetches,
+            handover=handover,
         )
         self._steps(driver, scheduler)
         driver.close()
@@ -152,6 +167,16 @@ class Worker:
         if not isinstance(plane, PiggybackPlane):
             return OwnIntake(feed)
         return RelayedIntake(feed, plane, Path(self._task.folder), self._job.fatal_ms)
+
+    def _handover(self, plane: Plane) -> "Handover | None":
+        """Only where a fault is about it: it costs a message a step."""
+        from isoradix.consensus.remote import RemotePlane
+
+        if not any(fault.kind == "batch" for fault in self._faults) or not isinstance(plane, RemotePlane):
+            return None
+        from isoradix.cluster.handover import Handover
+
+        return Handover(plane, Path(self._task.folder), self._job.fatal_ms)
 
     def _result(self, driver: Driver, scheduler: Scheduler, feed: Feed, kv: KvBytes, finding: str | None) -> RankResult:
         served = scheduler.served
@@ -191,7 +216,8 @@ class Worker:
 
 
 def connect(task: Task) -> Plane:
-    """This rank's end of the plane that the job names; of a domain of one rank there is nothing to connect."""
+    """This rank's end of the plane that the job names, with its faults; of a domain of one rank there is nothing to
+    connect."""
     job, topology = task.job, task.job.topology
     from isoradix.consensus import ChainPlane, GlooPlane, LocalPlane, PiggybackPlane
 
@@ -202,12 +228,19 @@ def connect(task: Task) -> Plane:
         "chain": ChainPlane,
         "piggyback": PiggybackPlane,
     }
-    return kinds[job.plane].connect(
+    kind, options = kinds[job.plane], {}
+    faults = [fault for fault in parse_faults(job.faults, topology.ranks) if fault.kind in PLANE_FAULTS]
+    if own := [fault for fault in faults if fault.on(task.rank)]:
+        from isoradix.cluster.disturbed import DisturbedPlane
+
+        kind, options = DisturbedPlane, {"faults": own}
+    return kind.connect(
         topology,
         task.rank,
         f"127.0.0.1:{task.port}",
         hosts_store=task.rank == job.store_rank,
         patience=Patience(job.report_ms, job.fatal_ms),
+        **options,
     )
 
 

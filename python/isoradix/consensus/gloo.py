@@ -11,6 +11,7 @@ from isoradix.consensus.reducers import GlooReducer, NcclReducer
 from isoradix.consensus.remote import RemotePlane
 from isoradix.consensus.rendezvous import Meeting
 from isoradix.consensus.votes import VoteThread
+from isoradix.consensus.waits import ALL
 
 
 class VotingPlane(RemotePlane):
@@ -42,6 +43,10 @@ class VotingPlane(RemotePlane):
         self._votes = VoteThread(votes, board, reducer, self._waits, self.counts, self._on_vote, self._on_failure)
 
     def _on_vote(self, paused: bool) -> None:
+        if paused and not self._watch.paused:
+            self._waits.begin("pause", ALL, 0, 1)
+        elif self._watch.paused and not paused:
+            self._waits.end("pause")
         self._watch.paused = paused
 
     def _started(self) -> tuple[Rank, VoteThread]:

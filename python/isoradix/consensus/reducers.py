@@ -40,6 +40,7 @@ class GlooReducer:
         self._options = _minimum()
 
     def reduce(self) -> None:
+        self._group.lend(self._tensor)
         wait_collective(self._group.gloo.allreduce([self._tensor], self._options), self._lost)
 
     def gather(self, data: bytes) -> list[bytes]:
@@ -100,10 +101,13 @@ def gather(group: Group, data: bytes, lost: Lost) -> list[bytes]:
     """Every rank's bytes, in order: lengths first, then all padded to the longest."""
     size = group.gloo.size()
     lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(size)]
-    wait_collective(group.gloo.allgather([lengths], [torch.tensor([len(data)])]), lost)
+    own_length = torch.tensor([len(data)])
+    group.lend(own_length, *lengths)
+    wait_collective(group.gloo.allgather([lengths], [own_length]), lost)
     longest = max(1, *(int(length) for length in lengths))
     own = torch.zeros(longest, dtype=torch.uint8)
     own.numpy()[: len(data)] = np.frombuffer(data, dtype=np.uint8)
     parts = [torch.zeros(longest, dtype=torch.uint8) for _ in range(size)]
+    group.lend(own, *parts)
     wait_collective(group.gloo.allgather([parts], [own]), lost)
     return [part.numpy()[: int(length)].tobytes() for part, length in zip(parts, lengths, strict=True)]

@@ -299,6 +299,8 @@ class RemotePlane:
         self._end_threads()
         if self._lifelines is not None:
             self._lifelines.close()
+        for group in self._groups.values():
+            group.settle()
         self._groups.clear()
         self._waits.close()
 

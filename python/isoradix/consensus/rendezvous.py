@@ -1,9 +1,10 @@
 """How the ranks of a domain find each other: a store, who has come, and the groups that are made in it."""
 
 import socket
+import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import torch.distributed as dist
 
@@ -12,6 +13,9 @@ from isoradix.consensus.patient import keep_for_ever
 from isoradix.consensus.plane import PlaneLost
 from isoradix.consensus.sockets import Sockets
 from isoradix.consensus.topology import Place, Topology
+
+_SETTLES_S: Final = 0.5
+_LOOK_AGAIN_S: Final = 0.0001
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ class Group:
     def __init__(self, meeting: Meeting, name: str, members: range) -> None:
         self.name = name
         self._broken = False
+        self._lent: tuple[Any, ...] = ()
         self._sockets = Sockets()
         options = dist.ProcessGroupGloo._Options()
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=meeting.address)]
@@ -161,6 +166,21 @@ class Group:
         except RuntimeError as error:
             what = f"group {name!r} could not be connected: {str(error).splitlines()[0]}"
             raise lost_at_start(what) from error
+
+    def lend(self, *tensors: Any) -> None:
+        """What the next collective works on."""
+        self._lent = tensors
+
+    def settle(self) -> None:
+        """Before a rank leaves a group: waits until gloo's thread has let go of what it was lent, at most 0.5 s.
+
+        The thread drops its tensors a moment after a collective is over, and takes the interpreter's lock for it. Once
+        the interpreter ends no thread may do that, or the process aborts; nor would the thread get the lock while it is
+        itself waited for.
+        """
+        end = time.monotonic() + _SETTLES_S
+        while any(tensor._use_count() > 1 for tensor in self._lent) and time.monotonic() < end:
+            time.sleep(_LOOK_AGAIN_S)
 
     def cut(self) -> None:
         """Ends whatever is waited for in it, here and on the other ranks. It is of no use after that."""

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -41,8 +41,10 @@ OPERATIONS: Final = {
     "vote": "votes",
     "gather": "votes",
     "ack": "frames",
+    "pause": "own",
 }
-"""What a rank waits for, and in which group: a slot each."""
+"""What a rank waits for, and in which group: a slot each. A pause is no wait of its own: some rank has said that it
+pauses, and as long as it does, no wait is too long."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class RankWaits:
     epoch: int
     alive: bool
     waits: tuple[WaitEntry, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """The stable form: names are not changed within a major version, only added."""
+        waiting = [{**asdict(wait), "age_s": round(wait.age_s, 3)} for wait in self.waits]
+        return {**asdict(self), "waits": waiting}
 
 
 @dataclass
@@ -148,7 +155,7 @@ class WaitBoard:
         waits = []
         for operation, slot in self._slots.items():
             since, want, have, peer = slot.since_ns, slot.want, slot.have, slot.peer
-            if slot.waiting:
+            if slot.waiting and operation != "pause":
                 entry = WaitEntry(operation, OPERATIONS[operation], peer, want, have, (now - since) / 1e9)
                 waits.append((entry, since))
         return waits

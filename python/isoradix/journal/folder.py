@@ -1,6 +1,7 @@
 """The journals in a folder, by the run, epoch and domain in which their ranks were to agree."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,19 +42,29 @@ def find(folder: Path) -> list[Group]:
     if not folder.is_dir():
         what = f"{str(folder)!r} is {'a file' if folder.exists() else 'not there'}, and no folder of journals"
         raise InvalidInputError(f"{what}\nhint: pass the folder that --journal or ISORADIX_JOURNAL named")
-    found: dict[tuple[str, int, int], dict[int, list[tuple[Path, dict[str, Any]]]]] = defaultdict(dict)
     suffix = f"*{layout.SUFFIX}"
-    for path in sorted({*folder.glob(suffix), *folder.glob(f"*/{suffix}")}):
-        if path.stat().st_size <= layout.EMPTY_BYTES:
-            continue
-        head = read_head(path)
-        ranks = found[head["run"], head["epoch"], head["domain"]]
-        ranks.setdefault(head["rank"], []).append((path, head))
+    found = grouped(sorted({*folder.glob(suffix), *folder.glob(f"*/{suffix}")}))
     if not found:
         what = f"{str(folder)!r} has no journals"
         raise InvalidInputError(
             f"{what}\nhint: isoradix replay --journal DIR writes some, and so does ISORADIX_JOURNAL"
         )
+    return found
+
+
+def grouped(paths: Iterable[Path]) -> list[Group]:
+    """The groups of segments, oldest run first; a segment whose head was never written is as good as missing.
+
+    Raises:
+        InvalidInputError: a file is no journal, or cannot be read.
+    """
+    found: dict[tuple[str, int, int], dict[int, list[tuple[Path, dict[str, Any]]]]] = defaultdict(dict)
+    for path in paths:
+        if path.stat().st_size <= layout.EMPTY_BYTES:
+            continue
+        head = read_head(path)
+        ranks = found[head["run"], head["epoch"], head["domain"]]
+        ranks.setdefault(head["rank"], []).append((path, head))
     return [_group(key, ranks) for key, ranks in sorted(found.items())]
 
 

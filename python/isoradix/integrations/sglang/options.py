@@ -30,8 +30,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     window: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
     """Copies between the tiers that may be under way at a time."""
-    low_water: _Share = 0.3
-    """Under `--hicache-write-policy write_back`: the share of the device that is kept free or clean."""
+    low_water: _Share = 0.12
+    """Under `--hicache-write-policy write_back`: the share of the device that is kept free or clean. Less loses what is
+    evicted before it is copied; more keeps twice what host could have used for something else."""
     load_back_min: _Count = 10
     """Tokens; a shorter hit in host memory is computed again."""
     vote_ms: _Milliseconds = 5
