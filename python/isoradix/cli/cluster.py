@@ -13,7 +13,7 @@ from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, show_error
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
 from isoradix.cli.values import capacity, count, given
 from isoradix.cluster.faults import KINDS, parse_faults
-from isoradix.cluster.job import PLANES, Job, TraceOf, WorkloadOf
+from isoradix.cluster.job import MODES, PLANES, TIER_NAMES, Job, TraceOf, WorkloadOf
 from isoradix.cluster.launcher import Launcher, Outcome
 from isoradix.cluster.result import RankResult
 from isoradix.cluster.summary import Summary, phases
@@ -23,9 +23,21 @@ from isoradix.replay.source import Source, TraceSource, WorkloadSource
 from isoradix.report.cluster import cluster_page, failure_table, rank_table, run_facts, time_table
 
 _MAKES_A_CLUSTER: Final = ("tp", "pp", "cp", "dp", "host_capacity", "journal")
-_NEEDS_A_CLUSTER: Final = ("plane", "write_policy", "batch", "step_ms", "inject", "report_ms", "fatal_ms", "store_rank")
+_NEEDS_A_CLUSTER: Final = (
+    "plane",
+    "write_policy",
+    "batch",
+    "step_ms",
+    "inject",
+    "report_ms",
+    "fatal_ms",
+    "store_rank",
+    "mode",
+    "tiers",
+    "tiers_at",
+)
 _LONGEST_MS: Final = 86_400_000
-_HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "corrupt")
+_HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "copy-hang", "corrupt")
 
 # the options, shared with the command
 TP: Final[Any] = typer.Option(metavar="N", help="Tensor-parallel ranks; each rank is a process.", show_default="1")
@@ -46,6 +58,18 @@ REPORT_MS: Final[Any] = typer.Option(metavar="MS", help="After how long a wait i
 FATAL_MS: Final[Any] = typer.Option(metavar="MS", help="After how long a wait is over, and the run with it.")
 JOURNAL: Final[Any] = typer.Option(
     metavar="DIR", help="Write a journal of each rank, for isoradix diff, view and replay-journal.", show_default=False
+)
+MODE: Final[Any] = typer.Option(
+    metavar="NAME",
+    help="What a divergence does: enforce ends the rank, observe tells and goes on, off compares nothing.",
+)
+TIERS: Final[Any] = typer.Option(
+    metavar="TIER",
+    help="The highest tier that is on: l1 for the device alone, l2 for device and host.",
+    show_default="all",
+)
+TIERS_AT: Final[Any] = typer.Option(
+    metavar="STEP=TIER", help="Switch tiers with a step, on all ranks: 200=l1; may be repeated."
 )
 STORE_RANK: Final[Any] = typer.Option(metavar="RANK", help="The rank that hosts the store where all ranks meet.")
 
@@ -69,6 +93,9 @@ class ClusterOptions:
     report_ms: str
     fatal_ms: str
     store_rank: str
+    mode: str
+    tiers: str | None
+    tiers_at: Sequence[str]
     journal: Path | None
 
 
@@ -99,6 +126,10 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
     if not host and given(context, "write_policy"):
         raise UsageError("--write-policy is given without a host tier", "add --host-capacity 4M, say")
     _check_faults(options.inject, topology, host)
+    if options.mode not in MODES:
+        raise UsageError(f"--mode is {options.mode!r}; there are {', '.join(MODES)}", "leave it out for enforce")
+    if not host and (switches := given(context, "tiers", "tiers_at")):
+        raise UsageError(f"{switches[0]} is given without a host tier", "add --host-capacity 4M, say")
     fatal_ms = count("--fatal-ms", options.fatal_ms, 100, _LONGEST_MS)
     job = Job(
         requests=_requests(source),
@@ -115,6 +146,9 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
         report_ms=count("--report-ms", options.report_ms, 1, fatal_ms),
         fatal_ms=fatal_ms,
         store_rank=count("--store-rank", options.store_rank, 0, topology.ranks - 1),
+        mode=options.mode,
+        tiers=None if options.tiers is None else _tier("--tiers", options.tiers),
+        tiers_at=_switches(options.tiers_at),
         journal=None if options.journal is None else str(make_folder(options.journal).resolve()),
     )
     # policy and write policy are refused here, not by every rank
@@ -131,6 +165,26 @@ def _check_faults(texts: Sequence[str], topology: Topology, host: int) -> None:
     for text, fault in zip(texts, parse_faults(texts, topology.ranks), strict=True):
         if not host and fault.kind in _HOST_FAULTS:
             raise UsageError(f"fault {text!r} is about host memory, and there is none", "add --host-capacity 4M, say")
+
+
+def _tier(option: str, name: str) -> str:
+    if name not in TIER_NAMES:
+        raise UsageError(f"{option} is {name!r}; there are {', '.join(TIER_NAMES)}", f"for example {option} l1")
+    return name
+
+
+def _switches(texts: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    """`200=l1`, one step each, in the order of the steps."""
+    switches: dict[int, str] = {}
+    for text in texts:
+        step, equals, name = text.partition("=")
+        if not equals:
+            raise UsageError(f"--tiers-at is {text!r}; it has no '='", "write --tiers-at 200=l1")
+        number = count("--tiers-at", step, 1)
+        if number in switches:
+            raise UsageError(f"--tiers-at names step {number} twice", "one switch a step")
+        switches[number] = _tier("--tiers-at", name)
+    return tuple(sorted(switches.items()))
 
 
 def _requests(source: Source) -> TraceOf | WorkloadOf:
@@ -183,6 +237,8 @@ def _document(source: str, summary: Summary) -> dict[str, object]:
         "policy": job.policy,
         "write_policy": job.write_policy if job.host_capacity else None,
         "faults": list(job.faults),
+        "mode": job.mode,
+        "tiers": {"start": job.tiers or "l3", "at": [{"step": step, "top": top} for step, top in job.tiers_at]},
         "requests": summary.requests,
         "skipped": sum(one.skipped for one in summary.domains),
         "uncached": sum(one.uncached for one in summary.domains),
@@ -229,6 +285,7 @@ def _rank_document(outcome: Outcome, one: RankResult) -> dict[str, object]:
         "faults_at_work": len(one.events),
         "times": {name: asdict(stats) for name, stats in phases(one).items()},
         "check": one.finding or "ok",
+        "observed": one.observed,
     }
 
 

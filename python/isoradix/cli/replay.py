@@ -22,6 +22,7 @@ EXAMPLES = """Examples:
   isoradix replay --workload agent --requests 5000 --seed 1 --capacity 1M --report out/agent.html
   isoradix replay --workload chat --tp 2 --pp 2 --capacity 100k --host-capacity 1M --report out/ranks.html
   isoradix replay --workload chat --tp 2 --pp 2 --inject diverge:rank=3,step=200 --journal out/journals
+  isoradix replay --workload chat --tp 2 --host-capacity 1M --tiers-at 200=l1 --tiers-at 400=l2
   isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
@@ -62,6 +63,9 @@ def replay(
     report_ms: Annotated[str, cluster.REPORT_MS] = "5000",
     fatal_ms: Annotated[str, cluster.FATAL_MS] = "60000",
     store_rank: Annotated[str, cluster.STORE_RANK] = "0",
+    mode: Annotated[str, cluster.MODE] = "enforce",
+    tiers: Annotated[str | None, cluster.TIERS] = None,
+    tiers_at: Annotated[list[str] | None, cluster.TIERS_AT] = None,
     journal: Annotated[Path | None, cluster.JOURNAL] = None,
     report: Annotated[Path | None, REPORT] = None,
     json: Annotated[bool, JSON] = False,
@@ -93,6 +97,9 @@ def replay(
             report_ms=report_ms,
             fatal_ms=fatal_ms,
             store_rank=store_rank,
+            mode=mode,
+            tiers=tiers,
+            tiers_at=tiers_at or (),
             journal=journal,
         )
         job = cluster.cluster_job(context, source, page, options)

@@ -9,6 +9,8 @@ from isoradix.consensus.topology import Topology
 from isoradix.replay.source import Source, TraceSource, WorkloadSource
 
 PlaneName = Literal["gloo", "chain", "piggyback"]
+MODES: Final = ("off", "observe", "enforce")
+TIER_NAMES: Final = ("l1", "l2", "l3")
 PLANES: Final[tuple[PlaneName, ...]] = ("gloo", "chain", "piggyback")
 
 
@@ -53,6 +55,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     report_ms: int = 5_000
     fatal_ms: int = 60_000
     store_rank: int = 0
+    mode: str = "enforce"
+    tiers: str | None = None
+    """The highest tier that is on at first; None for all that there are."""
+    tiers_at: tuple[tuple[int, str], ...] = ()
+    """Steps with which tiers are switched, and the highest one that is on from there."""
     journal: str | None = None
     """A folder in which every rank writes its journal."""
 

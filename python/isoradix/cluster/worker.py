@@ -113,6 +113,8 @@ class Worker:
             host_pages=job.host_pages or None,
             settings={"kv": memory.device.shape.describe()},
             journal=None if job.journal is None else Path(job.journal),
+            mode=job.mode,
+            tiers=job.tiers or "l3",
             policy=job.policy,
             writing=job.write_policy,
         )
@@ -129,7 +131,10 @@ class Worker:
 
     def _steps(self, driver: Driver, scheduler: Scheduler) -> None:
         self._injector.begin(driver)
+        switches = dict(self._job.tiers_at) if self._place.leads else {}
         while not driver.stopped:
+            if (top := switches.get(scheduler.step_number + 1)) is not None:
+                driver.switch_tiers(top)
             scheduler.step()
             if self._place.leads and time.monotonic() - self._told > _PROGRESS_S:
                 self._told = time.monotonic()
@@ -163,6 +168,7 @@ class Worker:
             checked_tokens=kv.checked,
             written_tokens=kv.written,
             finding=finding,
+            observed=None if driver.divergence is None else str(driver.divergence),
         )
 
     def failure(self, error: Exception) -> RankFailure:
