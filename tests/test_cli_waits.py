@@ -2,13 +2,15 @@
 
 import json
 import os
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from isoradix.cli.app import run
-from isoradix.consensus.waits import WaitBoard
+from isoradix.consensus.waits import SELF, WaitBoard
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -36,6 +38,40 @@ def test_waits_of_all_ranks_are_shown(tmp_path: Path, capsys: pytest.CaptureFixt
         "want": 8,
         "have": 7,
     }
+    for board in boards:
+        board.close()
+
+
+def test_what_the_boards_say_together_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isoradix.cli.waits.LONG_S", 0.02)
+    boards = [WaitBoard(tmp_path, rank, rank, 0, 0, 3) for rank in range(3)]
+    for board in boards:
+        board.entered(41)
+    boards[2].begin("copy", SELF, 12, 3)
+    boards[0].begin("frame", 2, 42, 41)
+    boards[1].begin("frame", 0, 42, 41)
+    boards[1].parted(40)
+    time.sleep(0.05)
+    code, out, _ = shown(capsys, str(tmp_path))
+    assert code == 0
+    assert re.search(r"\n2 +\d+ +copy +own +itself +12 +3 +0\.\d s", out)
+    assert re.search(r"rank 1 +has parted before step 40\n", out)
+    said = r"rank 2 waits for its own copy 12 \(has 3\) for 0\.\d s, at step 41"
+    behind = "; ranks 0,1 wait for rank 2, so the network is ruled out"
+    assert re.search(rf"domain 0 +{said}{behind}\n", out), out
+    code, out, _ = shown(capsys, str(tmp_path), "--json")
+    document: dict[str, Any] = json.loads(out)
+    (found,) = document["diagnoses"]
+    assert {name: found[name] for name in ("domain", "case", "ranks", "waiting")} == {
+        "domain": 0,
+        "case": "own",
+        "ranks": [2],
+        "waiting": [0, 1],
+    }
+    assert [rank["parted"] for rank in document["ranks"]] == [None, 40, None]
+    assert {rank["step"] for rank in document["ranks"]} == {41}
     for board in boards:
         board.close()
 

@@ -45,7 +45,7 @@ EPOCH = 7
 class Node:
     """One rank with its board, its vote thread's machine, its device pool, and what its engines have been told."""
 
-    def __init__(self, cache: TieredCache, device: int, epoch: int = EPOCH, **frames: int) -> None:
+    def __init__(self, cache: TieredCache, device: int, epoch: int = EPOCH, **frames: Any) -> None:
         self.cache = cache
         self.board = Board(cache.rank, cache.window)
         self.votes = VoteMachine(cache.rank, epoch, cache.window)
@@ -410,6 +410,20 @@ def test_the_leader_decides_and_every_follower_is_told() -> None:
     assert cluster.all(lambda node: node.cache.sizes.host_total) == 16, "whole pages of what had arrived"
     cluster.settle()
     cluster.assert_quiet()
+
+
+def test_a_switch_of_tiers_is_seen_in_its_frame_and_on_every_rank() -> None:
+    cluster = Cluster([8, 8])
+    assert [node.cache.top_tier for node in cluster.nodes] == ["l3", "l3"]
+    seen = read_frame(cluster.enter([Control.tiers("l2")]))
+    (control,) = seen.controls
+    assert (control, repr(control)) == (Control.tiers("l2"), 'Control.tiers("l2")')
+    assert (control.kind, control.top) == ("tiers", "l2")
+    assert (control.operation, control.key, control.value) == (None, None, None)
+    assert Control.stop().top is None
+    assert [node.cache.top_tier for node in cluster.nodes] == ["l2", "l2"]
+    (record,) = [record for record in cluster.nodes[1].cache.journal() if record.kind == "tiers"]
+    assert (record.a, record.b) == (2, 3)
 
 
 @pytest.mark.parametrize("control", [Control.terminate(0), Control.time_out(0), Control.abort(0)], ids=repr)

@@ -100,6 +100,11 @@ CONSTRUCTORS: list[tuple[type[IsoradixError], Callable[[], object], list[str]]] 
     (InvalidInputError, lambda: RunAhead(1, 1).delivered(1), ["edge 1 is out of range: 0 to 0"]),
     (InvalidInputError, lambda: RunAhead(1, 1).delivered(0), ["delivered frames 1 is out of range: 0 to 0"]),
     (InvalidInputError, lambda: Control.abort(-1), ["operation -1 is out of range"]),
+    (InvalidInputError, lambda: Control.tiers("l4"), ['top is "l4", limits "l1" to "l3"']),
+    (InvalidInputError, lambda: Control.tiers(""), ['top is ""']),
+    (InputTypeError, lambda: Control.tiers(1), ["top is an int (1), expected a str"]),  # type: ignore[arg-type]
+    (InvalidInputError, lambda: VoteMachine(0, 0, mode="on"), ['mode "on" is unknown: accepted are "off", "observe"']),
+    (InputTypeError, lambda: VoteMachine(0, 0, mode=1), ["mode is an int (1), expected a str"]),  # type: ignore[arg-type]
     (InvalidInputError, lambda: Control.mode(1 << 32, 0), ["key 4294967296 is out of range"]),
     (InputTypeError, lambda: Control.mode(0, None), ["value is None, expected an int"]),  # type: ignore[arg-type]
     (InputTypeError, lambda: blame(None), ["rings is None"]),  # type: ignore[arg-type]

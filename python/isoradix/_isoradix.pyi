@@ -192,6 +192,7 @@ class Record:
         "ledger",
         "stored",
         "give_up",
+        "tiers",
     ]:
         """What was decided."""
     @property
@@ -690,6 +691,9 @@ class TieredCache:
     def host_ledger(self) -> HostLedger:
         """Capacity and occupancy of the host pool, in pages, as decisions read them."""
     @property
+    def top_tier(self) -> Literal["l1", "l2", "l3"]:
+        """The highest tier that is on: what `Control.tiers` said last."""
+    @property
     def issued(self) -> int:
         """Operations issued so far: the next one's ordinal."""
     @property
@@ -800,12 +804,18 @@ class Control:
     @staticmethod
     def stop() -> Control:
         """The last frame."""
+    @staticmethod
+    def tiers(top: str) -> Control:
+        """The tiers up to "l1", "l2" or "l3" are on from here, and those above are off."""
     @property
-    def kind(self) -> Literal["terminate", "time_out", "abort", "mode", "stop"]:
+    def kind(self) -> Literal["terminate", "time_out", "abort", "mode", "stop", "tiers"]:
         """What it decides."""
     @property
+    def top(self) -> Literal["l1", "l2", "l3"] | None:
+        """The highest tier that is on from here, of a switch of tiers; else None."""
+    @property
     def operation(self) -> int | None:
-        """The operation that it is about; None for a mode or a stop."""
+        """The operation that it is about; None for a mode, a stop or tiers."""
     @property
     def key(self) -> int | None:
         """The switch that a mode sets; else None."""
@@ -967,7 +977,13 @@ class VoteMachine:
     """The votes of one rank: `fill`, reduce by MIN over all ranks, `complete`, and again after `pace()`."""
 
     def __new__(
-        cls, rank: int, epoch: int, window: int = 64, pacing: tuple[int, int, int] = (0, 2, 50)
+        cls,
+        rank: int,
+        epoch: int,
+        window: int = 64,
+        pacing: tuple[int, int, int] = (0, 2, 50),
+        *,
+        mode: str = "enforce",
     ) -> VoteMachine: ...
     def fill(self, board: Board, out: Words) -> None:
         """Write this rank's next ballot to `out`, `words` items of int64."""
@@ -988,6 +1004,9 @@ class VoteMachine:
     @property
     def paused(self) -> bool:
         """Whether some rank is paused, as the vote completed last says."""
+    @property
+    def parted(self) -> DivergenceError | None:
+        """The first vote that showed unequal digests, where `mode` observes it."""
     @property
     def uncompared(self) -> int:
         """Votes in which this rank had no digest to compare. For a report."""
@@ -1069,13 +1088,18 @@ class Rank:
         first_step: int = 1,
         edges: int = 0,
         depth: int = 1,
+        mode: str = "enforce",
     ) -> Rank:
         """The rank that stamps the frames: stage 0, first rank."""
     @staticmethod
-    def follower(cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1) -> Rank:
+    def follower(
+        cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1, mode: str = "enforce"
+    ) -> Rank:
         """Any other rank."""
     @staticmethod
-    def of_the_past(cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1) -> Rank:
+    def of_the_past(
+        cache: TieredCache, board: Board, *, epoch: int, domain: int = 0, first_step: int = 1, mode: str = "enforce"
+    ) -> Rank:
         """A rank alone, which follows the frames of an earlier run and believes what they say of votes."""
     def lead(self, now_ms: int, newest: Reduced | None = None, controls: Iterable[Control] = ()) -> bytes:
         """The leader enters its next step; the frame to be sent to every receiver."""
@@ -1101,6 +1125,9 @@ class Rank:
     @property
     def digest(self) -> int:
         """The decision digest at this moment."""
+    @property
+    def parted(self) -> DivergenceError | None:
+        """The first difference from the leader's digest, where `mode` observes it."""
     @property
     def cache(self) -> TieredCache:
         """The cache, for its verbs."""

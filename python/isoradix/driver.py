@@ -11,7 +11,7 @@ driver.close()
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -19,6 +19,7 @@ from isoradix import (
     Board,
     Cancel,
     Control,
+    DivergenceError,
     FrameInfo,
     FreeSlots,
     IntSequence,
@@ -35,6 +36,7 @@ from isoradix import (
     agree,
 )
 from isoradix.consensus.plane import Plane, first_line, named_by
+from isoradix.consensus.waits import OwnWait
 from isoradix.copies.engine import Copy, CopyEngine
 from isoradix.journal.recorder import Recorder, make_folder, recorded
 from isoradix.journal.writer import LIMIT_BYTES
@@ -86,6 +88,23 @@ class DeviceSlots(Protocol):
         """Takes slots back, whole pages in any number."""
 
 
+class WatchedCopy:
+    """A copy for which waits are shown on the rank's wait board: wanted is its operation, there the layers before."""
+
+    def __init__(self, copy: Copy, plane: Plane) -> None:
+        self._copy, self._plane = copy, plane
+
+    @property
+    def operation(self) -> int:
+        """Its ordinal."""
+        return self._copy.operation
+
+    def wait_layer(self, layer: int) -> None:
+        """Waits for one layer: see `Copy`."""
+        with self._plane.own_wait("copy", self._copy.operation, layer):
+            self._copy.wait_layer(layer)
+
+
 class Driver:
     """Drives one rank. All calls come from the scheduler's thread.
 
@@ -104,6 +123,11 @@ class Driver:
         journal: a folder in which this rank writes its journal, in a folder of the run; None for none. The ranks need
             not have it alike.
         journal_bytes: of a journal at most; the oldest of it is given up beyond that.
+        mode: what digests that differ do, equal on all ranks. "enforce": a rank that parts ends with DivergenceError.
+            "observe": it is told once, see `divergence`, and the ranks go on as far as they can; what is promised of
+            equal ranks is not promised then. "off": digests are not compared.
+        tiers: the highest tier that is on from the first step, "l1", "l2" or "l3", equal on all ranks; `switch_tiers`
+            changes it later.
         options: of `TieredCache`, equal on all ranks.
 
     Raises:
@@ -125,6 +149,8 @@ class Driver:
         l3: "Storage | None" = None,
         journal: Path | None = None,
         journal_bytes: int = LIMIT_BYTES,
+        mode: str = "enforce",
+        tiers: str = "l3",
         **options: Any,
     ) -> None:
         if engine is None and host_pages:
@@ -136,6 +162,7 @@ class Driver:
         if l3 is not None and engine is None:
             what = "l3 is given without a copy engine, and so without host pages"
             raise InvalidInputError(f"{what}\nhint: storage lies below host memory: pass host_pages and an engine")
+        switch = Control.tiers(tiers)
         if journal is not None:
             make_folder(journal)  # before the others wait for this rank
         self.plane = plane
@@ -146,9 +173,13 @@ class Driver:
         self.loads: tuple[Copy, ...] = ()
         self._open = self._closed = False
         self.stopped = False
+        self.divergence: DivergenceError | None = None
+        """What mode "observe" has found first; None so far, and in the other modes."""
+        self._observes = mode == "observe"
+        self._switch = switch if plane.place.leads and tiers != "l3" else None
         member = plane.place.member
         record = StartRecord(member, plane.topology.members, host_pages)
-        agreed = {**self._settings(page_size, options), "pacing": str(pacing)}
+        agreed = {**self._settings(page_size, options), "pacing": str(pacing), "mode": mode, "tiers": tiers}
         for name, value in (*agreed.items(), *(settings or {}).items()):
             record.set(name, value)  # refused if it is set already
         agreement = agree(plane.gather(record.to_bytes()))
@@ -156,15 +187,15 @@ class Driver:
             rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
         )
         self.board = Board(member, self.cache.window)
-        self.votes = VoteMachine(member, plane.epoch, self.cache.window, pacing)
-        self.rank = self._seat()
+        self.votes = VoteMachine(member, plane.epoch, self.cache.window, pacing, mode=mode)
+        self.rank = self._seat(mode)
         self.run = plane.gather(_new_run().encode())[0].decode()
         """The leader's name for this start of the domain."""
         self.journal = None
         """Where this rank writes down what it is given and decides; None if nowhere."""
         if journal is not None:
             said = {"capacity_pages": agreement.capacity_pages, "settings": {**agreed, **(settings or {})}}
-            head = {**self._head(page_size, options), **said}
+            head = {**self._head(page_size, options), "mode": mode, **said}
             self.journal = Recorder(journal / self.run, plane.place.rank, head, journal_bytes)
             self.rank, self.cache = recorded(self.rank, self.cache, self.journal)
         if engine is not None:
@@ -208,12 +239,14 @@ class Driver:
             },
         }
 
-    def _seat(self) -> Rank:
+    def _seat(self, mode: str) -> Rank:
         plane, place = self.plane, self.plane.place
         if place.leads:
             edges, depth = plane.edges, plane.topology.pp
-            return Rank.leader(self.cache, self.board, epoch=plane.epoch, domain=place.domain, edges=edges, depth=depth)
-        return Rank.follower(self.cache, self.board, epoch=plane.epoch, domain=place.domain)
+            return Rank.leader(
+                self.cache, self.board, epoch=plane.epoch, domain=place.domain, edges=edges, depth=depth, mode=mode
+            )
+        return Rank.follower(self.cache, self.board, epoch=plane.epoch, domain=place.domain, mode=mode)
 
     # one step
 
@@ -255,10 +288,47 @@ class Driver:
         self._check_open()
         self._poll()
         self._hear()
-        frame = self.plane.enter(controls)
+        frame = self.plane.enter(controls if self._switch is None else (*controls, self._switch))
+        self._switch = None
         self._open = True
         self.stopped = frame.stops
+        if self._observes and self.divergence is None:
+            self._observe()
         return frame
+
+    def _observe(self) -> None:
+        """Tells once that ranks have parted."""
+        self.divergence = self.rank.parted or self.plane.parted
+        if self.divergence is not None:
+            self.plane.observe(self.divergence)
+
+    def switch_tiers(self, top: str) -> None:
+        """With the next step, all ranks leave on the tiers up to `top` alone: no copy to or from those above begins,
+        and no hit there is offered, until another switch. What is under way ends as it would have.
+
+        To tell whose fault something is while a deployment runs. On the leader.
+
+        Args:
+            top: "l1" for the device alone, "l2" for device and host, "l3" for all.
+
+        Raises:
+            ProtocolError: this rank follows.
+            InvalidInputError: there is no such tier.
+        """
+        switch = Control.tiers(top)
+        if not self.plane.place.leads:
+            what = f"tiers were switched by {self.plane.place.name}, which follows"
+            raise ProtocolError(f"{what}\nhint: only the leader decides; switch them on rank 0 of the domain")
+        self._switch = switch
+
+    def waiting(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:
+        """Around a wait of this rank's scheduler for something of its own: shows it on the wait board.
+
+        Args:
+            operation: "copy", "slots" or "storage".
+            want, have: numbers for people.
+        """
+        return self.plane.own_wait(operation, want, have)
 
     def _check_open(self) -> None:
         if self.stopped:
@@ -314,7 +384,7 @@ class Driver:
                 case Start(_, kind):
                     copy = self._engine.start(effect)
                     if kind == "load_back":
-                        yield copy
+                        yield WatchedCopy(copy, self.plane)
                 case Cancel(operation):
                     if self.l3 is None or not self.l3.cancel(operation):
                         self._engine.cancel(operation)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from isoradix import Board, InvalidInputError, OperationError, Start
-from isoradix.cluster.engines import CorruptEngine, LateEngine, SlowEngine
+from isoradix.cluster.engines import CorruptEngine, HungEngine, LateEngine, SlowEngine
 from isoradix.cluster.faults import KINDS, Span, parse_faults
 from isoradix.cluster.injector import Injector
 
@@ -190,6 +190,21 @@ def test_one_page_is_corrupted() -> None:
     engine.start(effect(2, "load_back", (9, 8)))
     engine.start(effect(3, "load_back", (7,)))
     assert flipped == [9]
+
+
+def test_one_load_back_hangs() -> None:
+    log = Log()
+    engine = HungEngine(log)
+    engine.attach(cast(Board, log))
+    engine.armed = True
+    engine.start(effect(0, "backup"))
+    hung = engine.start(effect(1, "load_back"))
+    engine.start(effect(2, "load_back"))
+    assert [one for one in log.heard if one[0] == "start"] == [("start", 0), ("start", 2)]
+    waiting = threading.Thread(target=hung.wait_layer, args=(0,), daemon=True)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
 
 
 def test_delays_follow_from_the_operation_whoever_asks_first() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from isoradix import Record, read_records
 from isoradix.cluster import launcher
 from isoradix.cluster.faults import parse_faults
 from isoradix.cluster.job import Job, WorkloadOf
@@ -23,6 +24,8 @@ from isoradix.cluster.steps import unpacked
 from isoradix.cluster.summary import Summary
 from isoradix.journal.diff import compare
 from isoradix.journal.folder import find
+from isoradix.journal.reader import Decisions, Journal
+from isoradix.journal.rerun import Rerun
 
 pytestmark = pytest.mark.cluster
 
@@ -222,6 +225,62 @@ def test_journals_of_a_run_that_parts(tmp_path: Path) -> None:
     view = subprocess.run([*CLI, "view", str(folder), "-o", str(page)], capture_output=True, text=True, check=False)
     assert view.returncode == 0, view.stderr
     assert parted in page.read_text(encoding="utf-8")
+
+
+def test_tiers_that_are_off_move_nothing() -> None:
+    summary = Summary(replay(tiers="l1"))
+    assert summary.findings == []
+    for one in summary.results:
+        assert (one.totals["backed_up_tokens"], one.totals["loaded_back_tokens"]) == (0, 0)
+        assert one.totals["evicted_tokens"] > 0
+
+
+def test_tiers_are_switched_by_all_ranks_at_one_step(tmp_path: Path) -> None:
+    """Off for a while, and on again: what is decided is as equal as ever, and can be done again from a journal."""
+    summary = agreed(replay(tiers_at=((15, "l1"), (40, "l2")), journal=str(tmp_path)))
+    assert summary.host_hits > 0
+    (group,) = find(tmp_path)
+    assert compare(group).parting is None
+    for journal in group.journals:
+        assert [(one.step, one.a) for one in records(journal) if one.kind == "tiers"] == [(15, 1), (40, 2)]
+    again = Rerun(group.journals[2])
+    assert len(list(again.run())) == len(summary.results[2].digests) // 8
+    assert again.cache.tree_digest == summary.results[2].tree_digest
+
+
+def records(journal: Journal) -> list[Record]:
+    return [
+        record for entry in journal.entries() if isinstance(entry, Decisions) for record in read_records(entry.data)
+    ]
+
+
+def test_a_divergence_that_is_observed_ends_no_rank() -> None:
+    summary = Summary(replay("diverge:rank=1,step=12", mode="observe"))
+    assert not summary.outcome.failures
+    assert {one.rank for one in summary.results} == {0, 1, 2, 3}
+    observed = {one.rank: one.observed for one in summary.results}
+    assert (observed[1] or "").startswith("divergence before step 13: rank 1 has digest ")
+    assert all("rank 1 has digest " in (told or "") for told in observed.values()), observed
+    assert any(finding.startswith("decision digests differ from step 13 on") for finding in summary.findings)
+    assert any(finding.startswith("rank 1 observed: divergence before step 13") for finding in summary.findings)
+
+
+def test_what_no_rank_compares_is_found_at_the_end() -> None:
+    summary = Summary(replay("diverge:rank=1,step=12", mode="off"))
+    assert not summary.outcome.failures
+    assert [one.observed for one in summary.results] == [None] * 4
+    assert any(finding.startswith("decision digests differ from step 13 on") for finding in summary.findings)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_that_hangs_in_its_own_copy_is_told_apart_from_the_network(rank: int) -> None:
+    outcome = replay(f"copy-hang:rank={rank},step=20", report_ms=400, fatal_ms=FATAL_MS)
+    assert not outcome.results
+    for other, failure in outcome.failures.items():
+        if other != rank:
+            assert failure.named == (rank,), failure
+            assert f"rank {rank} waits for its own copy " in failure.message, failure
+            assert "the network is ruled out" in failure.message
 
 
 def test_a_wrong_byte_is_found() -> None:

@@ -50,6 +50,15 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "cluster.md"
         (["--tp", "2", "--evidence", "."], "--evidence is '.', which is not empty"),
         (["--tp", "2", "--evidence", "Makefile"], "--evidence is 'Makefile', which cannot be used: not a directory"),
         (["--tp", "2", "--report", "."], "which is a folder"),
+        (["--mode", "observe"], "--mode is given without ranks or a host tier"),
+        (["--tp", "2", "--mode", "watch"], "--mode is 'watch'; there are off, observe, enforce"),
+        (["--tiers", "l1"], "--tiers is given without ranks or a host tier"),
+        (["--tp", "2", "--tiers", "l1"], "--tiers is given without a host tier"),
+        (["--host-capacity", "1M", "--tiers", "l4"], "--tiers is 'l4'; there are l1, l2, l3"),
+        (["--host-capacity", "1M", "--tiers-at", "l1"], "--tiers-at is 'l1'; it has no '='"),
+        (["--host-capacity", "1M", "--tiers-at", "0=l1"], "--tiers-at is 0; the limits are 1 to"),
+        (["--host-capacity", "1M", "--tiers-at", "5=l0"], "--tiers-at is 'l0'; there are l1, l2, l3"),
+        (["--host-capacity", "1M", "--tiers-at", "5=l1", "--tiers-at", "5=l2"], "--tiers-at names step 5 twice"),
     ],
 )
 def test_bad_usage_is_refused(answer: Answer, arguments: list[str], named: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.consensus.lock import lock_wanted
 from tests.consensus.ranks import Member
 
-from isoradix import Control, ProtocolError
+from isoradix import Control, InvalidInputError, ProtocolError
 from isoradix.consensus import GlooPlane, PiggybackPlane, Topology, all_waits
 
 STEPS = 60
@@ -199,5 +199,39 @@ def decides(member: Member) -> None:
     if not member.leads:
         with pytest.raises(ProtocolError, match="1 controls were given by rank 1"):
             member.driver.enter([Control.stop()])
+        with pytest.raises(ProtocolError, match=r"tiers were switched by rank 1 .*, which follows"):
+            member.driver.switch_tiers("l1")
+    with pytest.raises(InvalidInputError, match='top is "l4"'):
+        member.driver.switch_tiers("l4")
     with member.driver.step([Control.stop()] if member.leads else ()):
         pass
+
+
+def switches(member: Member) -> list[str]:
+    """The highest tier that is on, step by step: the leader switches with steps 10 and 20."""
+    driver = member.driver
+    tops: list[str] = []
+    for number in range(1, 31):
+        if member.leads and number in (10, 20):
+            driver.switch_tiers("l2" if number == 10 else "l3")
+        with driver.step([Control.stop()] if member.leads and number == 30 else ()) as cache:
+            tops.append(cache.top_tier)
+            member.insert(16 * number)
+    return tops
+
+
+def parts_and_goes_on(member: Member) -> tuple[list[int], str | None, int | None]:
+    """Rank 1 decides otherwise in step 20; digests at entry, what was observed, and what the wait board says."""
+    driver = member.driver
+    digests: list[int] = []
+    while not driver.stopped:
+        last = len(digests) == STEPS - 1
+        with driver.step([Control.stop()] if member.leads and last else ()):
+            digests.append(driver.digest)
+            member.insert(16 * len(digests) + (8 if member.rank == 1 and len(digests) == 20 else 0))
+        time.sleep(0.005)  # votes are to see it as well
+    member.barrier.wait(20)
+    board = next(board for board in all_waits(member.folder) if board.rank == member.rank)
+    member.barrier.wait(20)
+    driver.close()
+    return digests, None if driver.divergence is None else str(driver.divergence), board.parted

@@ -22,11 +22,13 @@ from tests.consensus.bodies import (
     keeps_the_lock,
     many_controls,
     out_of_order,
+    parts_and_goes_on,
     pauses,
     relay,
     stands_still,
     stays_behind,
     steps,
+    switches,
 )
 from tests.consensus.ranks import run
 
@@ -181,6 +183,43 @@ def test_one_rank_needs_no_process() -> None:
 def test_a_followers_decisions_are_refused(tmp_path: Path) -> None:
     answers = run(GlooPlane, Topology(tp=2), decides, tmp_path)
     assert answers == [None, None]
+
+
+@pytest.mark.parametrize("plane", [GlooPlane, ChainPlane])
+@pytest.mark.parametrize("tiers", ["l1", "l3"])
+def test_all_ranks_switch_tiers_with_the_same_step(plane: type, tiers: str, tmp_path: Path) -> None:
+    answers = run(plane, SQUARE, switches, tmp_path, tiers=tiers)
+    assert answers == [[tiers] * 9 + ["l2"] * 10 + ["l3"] * 11] * 4
+
+
+@pytest.mark.parametrize("plane", [GlooPlane, ChainPlane])
+def test_a_divergence_that_is_observed_is_told_once_and_all_go_on(plane: type, tmp_path: Path) -> None:
+    answers = run(plane, SQUARE, parts_and_goes_on, tmp_path, mode="observe")
+    assert all(isinstance(answer, tuple) for answer in answers), answers
+    digests = [answer[0] for answer in answers]
+    assert [len(each) for each in digests] == [STEPS] * 4
+    assert digests[0][:20] == digests[1][:20]
+    assert digests[0] == digests[2] == digests[3]
+    assert digests[0][20] != digests[1][20]
+    told = answers[1][1]
+    assert told is not None
+    assert told.startswith("divergence before step 21: rank 1 has digest ")
+    assert answers[1][2] == 21
+    if plane is GlooPlane:  # the chain asks the later stages nothing
+        assert all("divergence at step 20: rank 1 has digest " in answers[rank][1] for rank in (0, 2, 3)), answers
+
+
+def test_nothing_is_compared_where_that_is_off(tmp_path: Path) -> None:
+    answers = run(GlooPlane, SQUARE, parts_and_goes_on, tmp_path, mode="off")
+    assert [answer[1:] for answer in answers] == [(None, None)] * 4
+    assert len({tuple(answer[0]) for answer in answers}) == 2
+
+
+def test_ranks_of_different_modes_do_not_start(tmp_path: Path) -> None:
+    answers = run(GlooPlane, Topology(tp=2), steps, tmp_path, mode=["observe", "enforce"], tiers=["l1", "l3"])
+    for answer in answers:
+        assert isinstance(answer, ProtocolError), answers
+        assert all(text in str(answer) for text in ("mode", "observe", "enforce", "tiers", "l1", "l3")), answer
 
 
 def test_one_rank_needs_no_torch() -> None:

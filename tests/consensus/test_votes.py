@@ -54,7 +54,7 @@ class Reducer:
 class Two:
     """Two ranks that both lead, so that no frame compares them: only their votes do."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mode: str = "enforce") -> None:
         agreement = agree([StartRecord(rank, 2).to_bytes() for rank in range(2)])
         self.table = Table(2)
         self.failures: list[Exception | None] = [None, None]
@@ -62,7 +62,7 @@ class Two:
         self.ranks, self.boards, self.threads, self.waits = [], [], [], []
         for rank in range(2):
             cache = TieredCache(rank=rank, host_pages=None, agreement=agreement)
-            board, machine = Board(rank, cache.window), VoteMachine(rank, 0, cache.window, (0, 1, 1))
+            board, machine = Board(rank, cache.window), VoteMachine(rank, 0, cache.window, (0, 1, 1), mode=mode)
             waits = WaitBoard(folder, rank, rank, 0)
             self.ranks.append(Rank.leader(cache, board, epoch=0))
             self.boards.append(board)
@@ -118,6 +118,22 @@ def test_a_voted_mismatch_names_the_first_step_on_every_rank(two: Two) -> None:
     for failure in two.failures:
         assert isinstance(failure, DivergenceError)
         assert (failure.step, failure.ranks) == (2, (1,)), failure
+
+
+def test_an_observed_mismatch_names_the_step_and_votes_go_on(tmp_path: Path) -> None:
+    two = Two(tmp_path, "observe")
+    two.step(lambda rank, cache: cache.insert([1, 2], [rank, 5]))
+    two.step(lambda rank, cache: cache.insert([3 + rank], [7]))
+    two.step()
+    two.until(lambda: all(thread.parted is not None for thread in two.threads))
+    for thread in two.threads:
+        assert thread.parted is not None
+        assert (thread.parted.step, thread.parted.ranks) == (2, (1,)), thread.parted
+    two.step(controls=(Control.stop(),))
+    for thread in two.threads:
+        thread.join()
+    assert two.failures == [None, None]
+    two.end()
 
 
 def test_a_pause_is_heard(two: Two) -> None:

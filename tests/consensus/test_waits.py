@@ -1,6 +1,8 @@
 """The wait board, as another process reads it."""
 
 import os
+import signal
+import struct
 import subprocess
 import sys
 import time
@@ -10,7 +12,7 @@ import pytest
 
 from isoradix import InvalidInputError
 from isoradix.consensus import all_waits, read_waits
-from isoradix.consensus.waits import WaitBoard, WaitEntry
+from isoradix.consensus.waits import SELF, WaitBoard, WaitEntry
 
 
 @pytest.fixture
@@ -32,6 +34,57 @@ def test_a_wait_is_seen_from_outside_while_it_lasts(board: WaitBoard) -> None:
     assert [wait.operation for wait in read_waits(board.path).waits] == ["frame"]
     assert board.end("frame") >= 0.02
     assert read_waits(board.path).waits == ()
+
+
+def test_a_board_says_where_its_rank_is(tmp_path: Path) -> None:
+    board = WaitBoard(tmp_path, rank=5, member=1, epoch=9, domain=2, members=4)
+    for step, votes, parted in [(-1, 0, None), (7, 3, None), (8, 3, 8)]:
+        if step > 0:
+            board.entered(step)
+            board.voted(votes)
+        if parted is not None:
+            board.parted(parted)
+        time.sleep(0.01)
+        seen = read_waits(board.path)
+        assert (seen.domain, seen.members, seen.step, seen.votes, seen.parted) == (2, 4, step, votes, parted)
+        assert 0.01 <= seen.still_s < 60
+    own = board.now()
+    assert (own.rank, own.member, own.epoch, own.domain, own.members) == (5, 1, 9, 2, 4)
+    assert (own.step, own.votes, own.alive, own.stopped) == (8, 3, True, False)
+
+
+def test_a_wait_for_something_of_its_own_is_told_apart(board: WaitBoard) -> None:
+    with board.waiting("copy", SELF, 12, 3), board.waiting("frame", 0, 2, 1):
+        own = {wait.operation: (wait.own, wait.peer) for wait in read_waits(board.path).waits}
+    assert own == {"frame": (False, 0), "copy": (True, SELF)}
+
+
+def test_a_board_of_the_release_before_is_read(tmp_path: Path) -> None:
+    head = struct.pack("<4sHHIIIQ", b"IRXW", 1, 1, os.getpid(), 5, 1, 9).ljust(64, b"\0")
+    slot = struct.pack("<IIQqqi24s24s", 2, 1, time.monotonic_ns(), 8, 7, 3, b"frame", b"frames").ljust(128, b"\0")
+    path = tmp_path / "1-rank5.waits"
+    path.write_bytes(head + slot)
+    seen = read_waits(path)
+    assert (seen.rank, seen.member, seen.epoch, seen.domain, seen.members, seen.step) == (5, 1, 9, 0, 0, -1)
+    assert [(wait.operation, wait.want) for wait in seen.waits] == [("frame", 8)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whether a process is stopped")
+def test_a_process_that_is_stopped_is_told(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from isoradix.consensus.waits import WaitBoard;"
+        "board = WaitBoard(Path(sys.argv[1]), 3, 1, 0); print('ready', flush=True); sys.stdin.read(); board.close()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as rank:
+        assert rank.stdout is not None
+        rank.stdout.readline()
+        assert [seen.stopped for seen in all_waits(tmp_path)] == [False]
+        rank.send_signal(signal.SIGSTOP)
+        until = time.monotonic() + 10
+        while [seen.stopped for seen in all_waits(tmp_path)] != [True]:
+            assert time.monotonic() < until
+        rank.send_signal(signal.SIGCONT)
 
 
 def test_a_board_goes_with_its_rank_and_stays_if_that_was_killed(tmp_path: Path) -> None:

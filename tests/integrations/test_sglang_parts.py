@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from isoradix import InvalidInputError, OutOfSlotsError, Patience, StartRecord, TieredCache, VoteMachine, agree
+from isoradix import (
+    Control,
+    InvalidInputError,
+    OutOfSlotsError,
+    Patience,
+    StartRecord,
+    TieredCache,
+    VoteMachine,
+    agree,
+)
 
 torch = pytest.importorskip("torch")
 msgspec = pytest.importorskip("msgspec")
@@ -72,7 +81,7 @@ class TestOptions:
             for meta in getattr(field.type, "__metadata__", ()):
                 limits[field.name] = int(meta.le if largest else meta.ge)
         limits["journal_records"] = min(limits["journal_records"], 100)  # they would be kept
-        assert set(limits) == set(options.Options.__struct_fields__) - {"wait_board", "journal"}
+        assert set(limits) == set(options.Options.__struct_fields__) - {"wait_board", "journal", "mode", "tiers"}
         given = options.load({f"ISORADIX_{name.upper()}": str(limit) for name, limit in limits.items()})
         Patience(given.report_ms, given.fatal_ms)
         VoteMachine(0, 0, given.window, (given.vote_ms, given.idle_vote_ms, 50))
@@ -85,6 +94,20 @@ class TestOptions:
             journal_records=given.journal_records,
             writing=f"back:{int(100 * given.low_water)}",
         )
+
+    @pytest.mark.parametrize("name", ["off", "observe", "enforce"])
+    def test_every_mode_is_one_of_the_core(self, name: str) -> None:
+        mode = options.load({"ISORADIX_MODE": name}).mode
+        assert VoteMachine(0, 0, mode=mode).parted is None
+
+    @pytest.mark.parametrize("name", ["l1", "l2", "l3"])
+    def test_every_tier_is_one_of_the_core(self, name: str) -> None:
+        assert Control.tiers(options.load({"ISORADIX_TIERS": name}).tiers).top == name
+
+    @pytest.mark.parametrize("variable", ["ISORADIX_MODE", "ISORADIX_TIERS"])
+    def test_a_mode_or_tier_that_is_unknown_is_refused(self, variable: str) -> None:
+        with pytest.raises(InvalidInputError, match=f"{variable} is 'l4'"):
+            options.load({variable: "l4"})
 
     def test_an_empty_variable_is_not_set(self) -> None:
         empty = {"ISORADIX_CONFIG": "", "ISORADIX_WINDOW": "", "ISORADIX_WAIT_BOARD": ""}

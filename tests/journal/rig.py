@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from isoradix import (
 )
 from isoradix.consensus.plane import PlaneCounts
 from isoradix.consensus.topology import Place, Topology
+from isoradix.consensus.waits import OwnWait
 from isoradix.driver import Driver
 from isoradix.journal.folder import Group, find
 
@@ -79,6 +80,15 @@ class HubPlane:
         for queue in self.hub.frames[1:]:
             queue.append(frame)
         return read_frame(frame)
+
+    parted: DivergenceError | None = None
+
+    def own_wait(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:
+        """Nobody looks."""
+        return nullcontext()
+
+    def observe(self, found: DivergenceError) -> None:
+        """Nobody listens."""
 
     def check(self) -> None:
         """Nobody is lost."""

@@ -6,13 +6,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from isoradix import Board, Control, FrameInfo, Rank, Reduced, SlotPool, Start, VoteMachine, read_frame
+from isoradix import Board, Control, DivergenceError, FrameInfo, Rank, Reduced, SlotPool, Start, VoteMachine, read_frame
 from isoradix.consensus.plane import PlaneCounts
 from isoradix.consensus.topology import Place, Topology
+from isoradix.consensus.waits import OwnWait
 from isoradix.driver import Driver
 
 
@@ -85,6 +87,12 @@ class StubPlane:
         self.counts.waits[operation] = self.counts.waits.get(operation, 0) + 1
         self.counts.wait_seconds[operation] = self.counts.wait_seconds.get(operation, 0.0) + 0.25
 
+    parted: DivergenceError | None = None
+
+    def own_wait(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def observe(self, found: DivergenceError) -> None: ...
     def check(self) -> None: ...
     def when_lost(self, tell: Callable[[], None]) -> None: ...
 

@@ -50,11 +50,13 @@ pub enum Defect {
     LocalExistenceCache,
     /// A scheduler waits for the end of a copy that will never report one. Made by the driver.
     UnboundedWait,
+    /// Tiers are left as they are while this rank's own copies are under way, whatever the frame says.
+    TiersKeptWhileCopying,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::WindowSlidesByVote,
         Self::AbortFreesUnderCopy,
         Self::ShortGrantKeepsCapacity,
@@ -77,6 +79,7 @@ impl Defect {
         Self::HostOrderDigest,
         Self::LocalExistenceCache,
         Self::UnboundedWait,
+        Self::TiersKeptWhileCopying,
     ];
 
     /// Its name in lower case.
@@ -105,6 +108,7 @@ impl Defect {
             Self::HostOrderDigest => "host-order-digest",
             Self::LocalExistenceCache => "local-existence-cache",
             Self::UnboundedWait => "unbounded-wait",
+            Self::TiersKeptWhileCopying => "tiers-kept-while-copying",
         }
     }
 }

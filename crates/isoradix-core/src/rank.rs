@@ -12,7 +12,8 @@
 use crate::operation::Event;
 use crate::ordinal::Ordinal;
 use crate::protocol::{
-    AppliedFrame, Board, Control, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member, ProtocolError, Reduced, RunAhead,
+    AppliedFrame, Board, Control, Divergence, DivergenceMode, FRAME_CONTROLS_MAX, Follower, Frame, Leader, Member,
+    ProtocolError, Reduced, RunAhead,
 };
 use crate::provenance::PerRank;
 use crate::tiered::{DeviceRoom, Effect, StepError, TieredCache};
@@ -53,6 +54,25 @@ impl Rank {
     #[must_use]
     pub fn of_the_past(member: Member, first_step: u64, cache: TieredCache) -> Self {
         Self { seat: Seat::Follower(Follower::of_the_past(member, first_step)), cache, open: None, broken: false }
+    }
+
+    /// The rank with another mode than [`DivergenceMode::Enforce`], equal on all ranks. The leader compares nothing here: it finds in
+    /// votes that ranks have parted.
+    #[must_use]
+    pub fn with_mode(mut self, mode: DivergenceMode) -> Self {
+        if let Seat::Follower(follower) = &mut self.seat {
+            follower.set_mode(mode);
+        }
+        self
+    }
+
+    /// The first difference from the leader's digest that was observed, where a mode lets the rank go on.
+    #[must_use]
+    pub fn parted(&self) -> Option<&Divergence> {
+        match &self.seat {
+            Seat::Follower(follower) => follower.parted(),
+            Seat::Leader(_) => None,
+        }
     }
 
     /// The leader enters its next step: stamps a frame, applies it, and gives it to be sent on.
@@ -236,7 +256,7 @@ impl Rank {
             Control::Terminate(k) => (k, Event::Terminate),
             Control::TimeOut(k) => (k, Event::TimeOut),
             Control::Abort(k) => (k, Event::Abort),
-            Control::Mode(_) | Control::Stop => return Ok(()),
+            Control::Mode(_) | Control::Stop | Control::Tiers(_) => return Ok(()),
         };
         let operations = self.cache.operations();
         if k.0 >= operations.issued() {

@@ -2,8 +2,12 @@
 
 #[path = "ranks/cluster.rs"]
 mod cluster;
+#[path = "ranks/modes.rs"]
+mod modes;
 #[path = "common/random.rs"]
 mod random;
+#[path = "ranks/switching.rs"]
+mod switching;
 #[path = "ranks/totals.rs"]
 mod totals;
 

@@ -57,6 +57,8 @@ pub enum FaultKind {
     UnreadablePages,
     /// The rank's storage finds `size` thousandths of what it has.
     ShortHits,
+    /// In `size` of a thousand steps the leader switches tiers off or on; when the fault is over, all of them on.
+    SwitchedTiers,
     /// The rank's scheduler thread dies; its vote thread lives.
     SchedulerDies,
     /// The rank dies.
@@ -71,7 +73,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::SlowMessages,
         Self::SkewedStage,
         Self::OddIdleLoop,
@@ -96,6 +98,7 @@ impl FaultKind {
         Self::StorageLoses,
         Self::UnreadablePages,
         Self::ShortHits,
+        Self::SwitchedTiers,
         Self::SchedulerDies,
         Self::RankDies,
         Self::EarlyStop,
@@ -142,6 +145,7 @@ impl FaultKind {
             Self::StorageLoses => "storage_loses",
             Self::UnreadablePages => "unreadable_pages",
             Self::ShortHits => "short_hits",
+            Self::SwitchedTiers => "switched_tiers",
             Self::SchedulerDies => "scheduler_dies",
             Self::RankDies => "rank_dies",
             Self::EarlyStop => "early_stop",
@@ -167,7 +171,7 @@ impl FaultKind {
             Self::PartialMessages => (2, 6),
             Self::SkewedClock => (500, 1_600),
             Self::RequestTimeouts => (30, 400),
-            Self::Retractions => (50, 400),
+            Self::Retractions | Self::SwitchedTiers => (50, 400),
             Self::SlowStorage => (3, 30),
             Self::StorageLoses | Self::UnreadablePages => (50, 600),
             Self::ShortHits => (0, 900),

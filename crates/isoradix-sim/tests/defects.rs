@@ -31,7 +31,7 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["conservation"], Defect::EarlyReturnBeforeVote),
     by(&["divergence"], Defect::TieByAddress),
     by(&["divergence"], Defect::WallClockOrder),
-    by(&["vote"], Defect::CounterResetByFlush),
+    by(&["vote", "refused"], Defect::CounterResetByFlush),
     by(&["divergence"], Defect::UnlockedByCompletion),
     Caught { names_rank: false, ..by(&["model", "memory"], Defect::CopyGivenUpUnderLock) },
     by(&["divergence"], Defect::OwnQueueLength),
@@ -47,6 +47,7 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["divergence"], Defect::HostOrderDigest),
     by(&["divergence"], Defect::LocalExistenceCache),
     by(&["liveness"], Defect::UnboundedWait),
+    by(&["divergence"], Defect::TiersKeptWhileCopying),
 ];
 
 fn topology() -> Topology {

@@ -14,7 +14,7 @@ from isoradix.cli.errors import BAD_INPUT, FINDING, OK, UsageError, reason_of, s
 from isoradix.cli.output import command_line, save_report, show_facts, show_json, show_table, tracking
 from isoradix.cli.values import capacity, count, given
 from isoradix.cluster.faults import KINDS, PLANE_FAULTS, parse_faults
-from isoradix.cluster.job import PLANES, Job, TraceOf, WorkloadOf
+from isoradix.cluster.job import MODES, PLANES, TIER_NAMES, Job, TraceOf, WorkloadOf
 from isoradix.cluster.launcher import Launcher, Outcome
 from isoradix.cluster.prefetch import POLICIES, PrefetchPolicy
 from isoradix.cluster.result import RankResult
@@ -38,9 +38,12 @@ _NEEDS_A_CLUSTER: Final = (
     "report_ms",
     "fatal_ms",
     "store_rank",
+    "mode",
+    "tiers",
+    "tiers_at",
 )
 _LONGEST_MS: Final = 86_400_000
-_HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "corrupt")
+_HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "copy-hang", "corrupt")
 
 # the options, shared with the command
 TP: Final[Any] = typer.Option(metavar="N", help="Tensor-parallel ranks; each rank is a process.", show_default="1")
@@ -71,6 +74,18 @@ PREFETCH_POLICY: Final[Any] = typer.Option(
 EVIDENCE: Final[Any] = typer.Option(
     metavar="DIR", help="Keep what the ranks leave (logs, boards, journals), for isoradix doctor.", show_default=False
 )
+MODE: Final[Any] = typer.Option(
+    metavar="NAME",
+    help="What a divergence does: enforce ends the rank, observe tells and goes on, off compares nothing.",
+)
+TIERS: Final[Any] = typer.Option(
+    metavar="TIER",
+    help="The highest tier that is on: l1 for the device alone, l2 for device and host.",
+    show_default="all",
+)
+TIERS_AT: Final[Any] = typer.Option(
+    metavar="STEP=TIER", help="Switch tiers with a step, on all ranks: 200=l1; may be repeated."
+)
 STORE_RANK: Final[Any] = typer.Option(metavar="RANK", help="The rank that hosts the store where all ranks meet.")
 
 
@@ -95,6 +110,9 @@ class ClusterOptions:
     store_rank: str
     storage: str | None
     prefetch_policy: str
+    mode: str
+    tiers: str | None
+    tiers_at: Sequence[str]
     journal: Path | None
 
 
@@ -126,6 +144,10 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
         raise UsageError("--write-policy is given without a host tier", "add --host-capacity 4M, say")
     _check_storage(context, options, host)
     _check_faults(options.inject, topology, host, options.plane, options.storage)
+    if options.mode not in MODES:
+        raise UsageError(f"--mode is {options.mode!r}; there are {', '.join(MODES)}", "leave it out for enforce")
+    if not host and (switches := given(context, "tiers", "tiers_at")):
+        raise UsageError(f"{switches[0]} is given without a host tier", "add --host-capacity 4M, say")
     fatal_ms = count("--fatal-ms", options.fatal_ms, 100, _LONGEST_MS)
     job = Job(
         requests=_requests(source),
@@ -144,6 +166,9 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
         store_rank=count("--store-rank", options.store_rank, 0, topology.ranks - 1),
         storage=options.storage,
         prefetch_policy=cast(PrefetchPolicy, options.prefetch_policy),
+        mode=options.mode,
+        tiers=None if options.tiers is None else _tier("--tiers", options.tiers),
+        tiers_at=_switches(options.tiers_at),
         journal=None if options.journal is None else str(make_folder(options.journal).resolve()),
     )
     # policy and write policy are refused here, not by every rank
@@ -184,6 +209,26 @@ def _check_faults(texts: Sequence[str], topology: Topology, host: int, plane: st
         if storage is None and fault.kind in STORAGE_KINDS:
             what = f"fault {text!r} is about external storage, and there is none"
             raise UsageError(what, "add --storage file:///tmp/kv, say")
+
+
+def _tier(option: str, name: str) -> str:
+    if name not in TIER_NAMES:
+        raise UsageError(f"{option} is {name!r}; there are {', '.join(TIER_NAMES)}", f"for example {option} l1")
+    return name
+
+
+def _switches(texts: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    """`200=l1`, one step each, in the order of the steps."""
+    switches: dict[int, str] = {}
+    for text in texts:
+        step, equals, name = text.partition("=")
+        if not equals:
+            raise UsageError(f"--tiers-at is {text!r}; it has no '='", "write --tiers-at 200=l1")
+        number = count("--tiers-at", step, 1)
+        if number in switches:
+            raise UsageError(f"--tiers-at names step {number} twice", "one switch a step")
+        switches[number] = _tier("--tiers-at", name)
+    return tuple(sorted(switches.items()))
 
 
 def _requests(source: Source) -> TraceOf | WorkloadOf:
@@ -259,6 +304,8 @@ def _document(source: str, summary: Summary) -> dict[str, object]:
         "policy": job.policy,
         "write_policy": job.write_policy if job.host_capacity else None,
         "faults": list(job.faults),
+        "mode": job.mode,
+        "tiers": {"start": job.tiers or "l3", "at": [{"step": step, "top": top} for step, top in job.tiers_at]},
         "requests": summary.requests,
         "skipped": sum(one.skipped for one in summary.domains),
         "uncached": sum(one.uncached for one in summary.domains),
@@ -308,6 +355,7 @@ def _rank_document(outcome: Outcome, one: RankResult) -> dict[str, object]:
         "faults_at_work": len(one.events),
         "times": {name: asdict(stats) for name, stats in phases(one).items()},
         "check": one.finding or "ok",
+        "observed": one.observed,
     }
 
 

@@ -23,6 +23,7 @@ EXAMPLES = """Examples:
   isoradix replay --workload chat --tp 2 --pp 2 --capacity 100k --host-capacity 1M --report out/ranks.html
   isoradix replay --workload chat --tp 2 --pp 2 --inject diverge:rank=3,step=200 --journal out/journals
   isoradix replay --workload chat --tp 2 --pp 2 --inject stop:rank=1,step=50 --evidence out/incident
+  isoradix replay --workload chat --tp 2 --host-capacity 1M --tiers-at 200=l1 --tiers-at 400=l2
   isoradix replay trace.jsonl --tp 2 --host-capacity 8M --inject ack-delay:rank=1,ms=5..50 --inject copy-slow
 """
 
@@ -65,6 +66,9 @@ def replay(
     store_rank: Annotated[str, cluster.STORE_RANK] = "0",
     storage: Annotated[str | None, cluster.STORAGE] = None,
     prefetch_policy: Annotated[str, cluster.PREFETCH_POLICY] = "timeout",
+    mode: Annotated[str, cluster.MODE] = "enforce",
+    tiers: Annotated[str | None, cluster.TIERS] = None,
+    tiers_at: Annotated[list[str] | None, cluster.TIERS_AT] = None,
     journal: Annotated[Path | None, cluster.JOURNAL] = None,
     evidence: Annotated[Path | None, cluster.EVIDENCE] = None,
     report: Annotated[Path | None, REPORT] = None,
@@ -100,6 +104,9 @@ def replay(
             store_rank=store_rank,
             storage=storage,
             prefetch_policy=prefetch_policy,
+            mode=mode,
+            tiers=tiers,
+            tiers_at=tiers_at or (),
             journal=evidence / "journals" if journal is None and evidence is not None else journal,
         )
         job = cluster.cluster_job(context, source, page, options)

@@ -202,3 +202,27 @@ class CorruptEngine(EngineWrapper):
             self.armed = False
             self._flip(int(effect.pages[0]))
         return self.inner.start(effect)
+
+
+class _HungCopy:
+    """A copy that never begins."""
+
+    def __init__(self, operation: int) -> None:
+        self.operation = operation
+
+    def wait_layer(self, layer: int) -> None:
+        threading.Event().wait()
+
+
+class HungEngine(EngineWrapper):
+    """The next load-back never ends, once it is armed, and nothing is ever reported of it."""
+
+    def __init__(self, inner: CopyEngine) -> None:
+        super().__init__(inner)
+        self.armed = False
+
+    def start(self, effect: Start) -> Copy:
+        if self.armed and effect.kind == "load_back":
+            self.armed = False
+            return _HungCopy(effect.operation)
+        return self.inner.start(effect)

@@ -51,6 +51,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "kill": Kind("it is killed at a step", needs=("rank", "step")),
     "stop": Kind("it is stopped at a step, and stays so", needs=("rank", "step")),
     "diverge": Kind("its cache is given one wrong token, by a caller who lies", needs=("rank", "step")),
+    "copy-hang": Kind("its next load-back never ends", needs=("rank", "step")),
     "corrupt": Kind("one byte of a host page is another one when it is loaded back", needs=("rank", "step")),
     "storage-short": Kind("its storage knows half of what it has, in some questions", defaults={"p": "0.3"}),
     "storage-fail": Kind("its storage fails, in some calls", defaults={"p": "0.3"}),

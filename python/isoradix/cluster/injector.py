@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from isoradix.cluster.engines import CorruptEngine, Delay, LateEngine, SlowEngine
+from isoradix.cluster.engines import CorruptEngine, Delay, HungEngine, LateEngine, SlowEngine
 from isoradix.cluster.faults import KINDS, Fault, Span
 from isoradix.cluster.storages import KINDS as STORAGE_KINDS
 from isoradix.cluster.storages import FaultyBackend
@@ -42,6 +42,7 @@ class Injector:
         self._short = sum(fault.number("pages") for fault in self._faults if fault.kind == "short-pool")
         self._corrupt: CorruptEngine | None = None
         self._storage: FaultyBackend | None = None
+        self._hung: HungEngine | None = None
         self.events: list[tuple[int, str]] = []
         """When (monotonic nanoseconds) which fault was at work; the first 2,000."""
 
@@ -55,6 +56,8 @@ class Injector:
                 engine = LateEngine(engine, self._delay(fault))
             elif fault.kind == "corrupt":
                 engine = self._corrupt = CorruptEngine(engine, flip)
+            elif fault.kind == "copy-hang":
+                engine = self._hung = HungEngine(engine)
         return engine
 
     def storage(self, backend: "Backend") -> "Backend":
@@ -92,18 +95,24 @@ class Injector:
                     driver.board.pause()
                     time.sleep(_seconds(fault.values["ms"], draws))
                     driver.board.pause(False)
+                case "copy-hang" if step == fault.number("step") and self._hung is not None:
+                    self._note(fault.kind)
+                    self._hung.armed = True
                 case "kill" if step == fault.number("step"):
                     os.kill(os.getpid(), signal.SIGKILL)
                 case "stop" if step == fault.number("step"):
                     os.kill(os.getpid(), signal.SIGSTOP)
 
-    def key(self, step: int, key: Tokens) -> Tokens:
-        """A key to be inserted, as this rank is given it: once, from the fault's step on, with another last token."""
+    def key(self, step: int, key: Tokens, cached: int) -> Tokens:
+        """A key to be inserted, as this rank is given it: once, from the fault's step on, with another last token.
+
+        Where all of it is cached, without the last token: its slots are the cache's, and cannot hold another page.
+        """
         for fault in self._faults:
             if fault.kind == "diverge" and step >= fault.number("step") and not self._lied:
                 self._lied = True
                 self._note(fault.kind)
-                return np.concatenate((key[:-1], key[-1:] ^ 1))
+                return key[:-1] if cached == len(key) else np.concatenate((key[:-1], key[-1:] ^ 1))
         return key
 
     def lengths(self, step: int, lengths: list[Lengths], page_size: int) -> list[Lengths]:

@@ -10,6 +10,8 @@ from isoradix.consensus.topology import Topology
 from isoradix.replay.source import Source, TraceSource, WorkloadSource
 
 PlaneName = Literal["gloo", "chain", "piggyback"]
+MODES: Final = ("off", "observe", "enforce")
+TIER_NAMES: Final = ("l1", "l2", "l3")
 PLANES: Final[tuple[PlaneName, ...]] = ("gloo", "chain", "piggyback")
 
 
@@ -57,6 +59,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     storage: str | None = None
     """The URL of external storage, without which there is none."""
     prefetch_policy: PrefetchPolicy = "timeout"
+    mode: str = "enforce"
+    tiers: str | None = None
+    """The highest tier that is on at first; None for all that there are."""
+    tiers_at: tuple[tuple[int, str], ...] = ()
+    """Steps with which tiers are switched, and the highest one that is on from there."""
     journal: str | None = None
     """A folder in which every rank writes its journal."""
 

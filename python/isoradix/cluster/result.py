@@ -41,6 +41,8 @@ class RankResult(msgspec.Struct, frozen=True, tag="result", kw_only=True):
     written_tokens: int
     finding: str | None
     """What the checks of its tree, pools and operations found at the end."""
+    observed: str | None = None
+    """The divergence that the mode let pass."""
 
     def step_log(self) -> dict[str, Column]:
         return unpacked(self.steps)

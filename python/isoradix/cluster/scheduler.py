@@ -163,7 +163,8 @@ class Scheduler:
             if running.ends > self._step:
                 self._running.append(running)
                 continue
-            done = cache.insert(self._injector.key(self._step, running.request.key), running.slots)
+            key = self._injector.key(self._step, running.request.key, running.cached)
+            done = cache.insert(key, running.slots[: len(key)])
             self._driver.slots.free(running.slots[running.cached : done.prefix_len])
             cache.unlock(running.lock)
 

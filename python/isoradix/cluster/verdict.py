@@ -16,7 +16,12 @@ def findings(topology: Topology, results: Mapping[int, RankResult], failures: Ma
     for domain in range(topology.dp):
         ranks = [topology.rank_of(domain, member) for member in range(topology.members)]
         found += _domain([results[rank] for rank in ranks if rank in results])
+    found += [f"rank {rank} observed: {_first_line(one.observed)}" for rank, one in results.items() if one.observed]
     return found + [f"rank {rank}: {one.finding}" for rank, one in results.items() if one.finding is not None]
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _early(failures: Mapping[int, RankFailure]) -> list[str]:

@@ -127,6 +127,8 @@ class Worker:
             l3=tier,
             prefetch_patience=patience(job.prefetch_policy),
             journal=None if job.journal is None else Path(job.journal),
+            mode=job.mode,
+            tiers=job.tiers or "l3",
             policy=job.policy,
             writing=job.write_policy,
         )
@@ -154,7 +156,10 @@ class Worker:
 
     def _steps(self, driver: Driver, scheduler: Scheduler) -> None:
         self._injector.begin(driver)
+        switches = dict(self._job.tiers_at) if self._place.leads else {}
         while not driver.stopped:
+            if (top := switches.get(scheduler.step_number + 1)) is not None:
+                driver.switch_tiers(top)
             scheduler.step()
             if self._place.leads and time.monotonic() - self._told > _PROGRESS_S:
                 self._told = time.monotonic()
@@ -198,6 +203,7 @@ class Worker:
             checked_tokens=kv.checked,
             written_tokens=kv.written,
             finding=finding,
+            observed=None if driver.divergence is None else str(driver.divergence),
         )
 
     def failure(self, error: Exception) -> RankFailure:

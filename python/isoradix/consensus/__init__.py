@@ -8,6 +8,7 @@ need torch.
 
 from typing import TYPE_CHECKING, Any
 
+from isoradix.consensus.diagnosis import Diagnosis, diagnose
 from isoradix.consensus.plane import Plane, PlaneCounts, PlaneLost
 from isoradix.consensus.topology import Place, Topology
 from isoradix.consensus.waits import RankWaits, WaitEntry, all_waits, read_waits
@@ -22,6 +23,7 @@ _PLANES = {"ChainPlane": "chain", "GlooPlane": "gloo", "LocalPlane": "local", "P
 
 __all__ = [
     "ChainPlane",
+    "Diagnosis",
     "GlooPlane",
     "LocalPlane",
     "PiggybackPlane",
@@ -33,6 +35,7 @@ __all__ = [
     "Topology",
     "WaitEntry",
     "all_waits",
+    "diagnose",
     "read_waits",
 ]
 

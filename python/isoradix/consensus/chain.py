@@ -17,13 +17,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from isoradix import Board, Control, FrameInfo, Rank, Reduced, VoteMachine, read_frame
+from isoradix import Board, Control, DivergenceError, FrameInfo, Rank, Reduced, VoteMachine, read_frame
 from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer
 from isoradix.consensus.remote import RemotePlane
 from isoradix.consensus.rendezvous import Meeting
-from isoradix.consensus.waits import ALL
+from isoradix.consensus.waits import ALL, SELF
 
 _VECTOR_AT: Final = 64
 """Bytes of a frame before the vector that it carries."""
@@ -50,6 +50,11 @@ class ChainPlane(RemotePlane):
 
     def _connect(self, meeting: Meeting) -> None:
         self._frames = self._tree(meeting)
+
+    @property
+    def parted(self) -> DivergenceError | None:
+        """What counts have shown, where that is observed."""
+        return None if self._parts is None else self._parts[2].parted
 
     @property
     def edges(self) -> int:
@@ -91,7 +96,7 @@ class ChainPlane(RemotePlane):
                 info = rank.follow(frame)
             self.counts.frames += 1
             self.counts.votes_framed += 1
-            self.step = info.step
+            self._entered(info.step)
             return info
 
     def _count(self) -> Reduced:
@@ -108,6 +113,7 @@ class ChainPlane(RemotePlane):
         finally:
             self.counts.waited("vote", self._waits.end("vote"))
         self.counts.votes += 1
+        self._waits.voted(self.counts.votes)
         return votes.complete(board, words)
 
     def _catch_up(self, frame: bytes) -> None:
@@ -120,7 +126,7 @@ class ChainPlane(RemotePlane):
         lacking = np.flatnonzero(own < wanted)
         if len(lacking):
             first = lacking[0]
-            self._waits.begin("ack", 0, int(wanted[first]), int(own[first]))
+            self._waits.begin("ack", SELF, int(wanted[first]), int(own[first]))
             try:
                 while (own < wanted).any():
                     self._check("enter")
@@ -131,6 +137,7 @@ class ChainPlane(RemotePlane):
                 self.counts.waited("ack", self._waits.end("ack"))
         votes.complete(board, counts.astype(np.int64))
         self.counts.votes += 1
+        self._waits.voted(self.counts.votes)
 
     def _end_threads(self) -> None:
         if self._frames is not None:

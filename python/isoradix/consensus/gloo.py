@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from isoradix import Board, Control, FrameInfo, InvalidInputError, Rank, VoteMachine, read_frame
+from isoradix import Board, Control, DivergenceError, FrameInfo, InvalidInputError, Rank, VoteMachine, read_frame
 from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.plane import not_started, now_ms, refuse_controls, started_before
 from isoradix.consensus.reducers import GlooReducer, NcclReducer
@@ -41,6 +41,11 @@ class VotingPlane(RemotePlane):
         else:
             reducer = GlooReducer(group, votes.words, self.is_lost)
         self._votes = VoteThread(votes, board, reducer, self._waits, self.counts, self._on_vote, self._on_failure)
+
+    @property
+    def parted(self) -> DivergenceError | None:
+        """What votes have shown, where that is observed."""
+        return None if self._votes is None else self._votes.parted
 
     def _on_vote(self, paused: bool) -> None:
         if paused and not self._watch.paused:
@@ -126,7 +131,7 @@ class GlooPlane(VotingPlane):
                 frames.send(frame)  # before it is looked at: the ranks behind are owed it whatever this one finds
                 info = rank.follow(frame)
                 self.counts.frames += 1
-            self.step = info.step
+            self._entered(info.step)
             return info
 
     def _end_threads(self) -> None:

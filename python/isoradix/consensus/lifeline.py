@@ -5,7 +5,7 @@ lifelines a rank says at which step it is and what it waits for, four times a se
 has failed. So every survivor can name the rank that was lost: by a connection that closed without a goodbye (killed),
 by silence (stopped), by what it said itself (failed), or because it alone does not move while all others wait.
 
-Messages are JSON, one a line: `{"beat": [step, waiting for, seconds]}`, `{"bye": 1}`,
+Messages are JSON, one a line: `{"beat": [step, votes, [[operation, peer, want, have, seconds], ...]]}`, `{"bye": 1}`,
 `{"lost": [[ranks], reason, step]}`, `{"decided": records}`. The step is that in which ranks have decided otherwise, if
 that is why; then each rank says what it has decided there, as base64 of its records.
 """
@@ -20,9 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from isoradix.consensus.diagnosis import diagnose
 from isoradix.consensus.links import connect
 from isoradix.consensus.plane import first_line
 from isoradix.consensus.rendezvous import Meeting
+from isoradix.consensus.waits import OPERATIONS, RankWaits, WaitEntry
 
 _LONGEST_MESSAGE: Final = 1 << 20
 _RECORDS_MAX: Final = 4096 * 64
@@ -41,11 +43,26 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Beat:
-    """What a rank has said of itself last."""
+    """What a rank has said of itself last: its wait board."""
 
     step: int = -1
-    waits_for: str | None = None
-    waited_s: float = 0.0
+    votes: int = 0
+    waits: tuple[WaitEntry, ...] = ()
+
+    def as_message(self) -> list[object]:
+        """What JSON can carry."""
+        waits = [[wait.operation, wait.peer, wait.want, wait.have, round(wait.age_s, 3)] for wait in self.waits]
+        return [self.step, self.votes, waits]
+
+    @classmethod
+    def from_message(cls, said: list[Any]) -> "Beat":
+        """What `as_message` gave on another rank. ValueError, TypeError or LookupError if it is none."""
+        step, votes, waits = said
+        entries = (
+            WaitEntry(str(operation), OPERATIONS[operation], int(peer), int(want), int(have), float(age_s))
+            for operation, peer, want, have, age_s in waits
+        )
+        return cls(int(step), int(votes), tuple(entries))
 
 
 @dataclass
@@ -137,34 +154,47 @@ class Lifelines:
             self._decisions[rank] = records
             self._heard_decisions.notify_all()
 
-    def suspect(self, own_step: int) -> Verdict:
-        """Who is at fault, as far as lifelines show it, when a wait of this rank has become too long."""
+    def boards(self) -> list[RankWaits]:
+        """The wait boards of all others, as they were when they told last."""
+        now, meeting = time.monotonic(), self._meeting
+        return [
+            RankWaits(
+                0,
+                peer.rank,
+                peer.member,
+                meeting.epoch,
+                not peer.gone,
+                peer.beat.waits,
+                meeting.place.domain,
+                meeting.members,
+                peer.beat.step,
+                now - peer.moved,
+                peer.beat.votes,
+                self._is_silent(peer, now),
+            )
+            for peer in self._peers
+            if not peer.left
+        ]
+
+    def _is_silent(self, peer: Peer, now: float) -> bool:
+        return not peer.left and now - peer.heard > 4 * self._interval_s + 0.5
+
+    def suspect(self, own: RankWaits) -> Verdict:
+        """Who is at fault, as far as lifelines show it, when a wait of this rank has become too long.
+
+        Args:
+            own: this rank's own board.
+        """
         now = time.monotonic()
-        silent = [peer for peer in self._peers if not peer.left and now - peer.heard > 4 * self._interval_s + 0.5]
+        silent = [peer for peer in self._peers if self._is_silent(peer, now)]
         if silent:
             seconds = max(now - peer.heard for peer in silent)
             ranks = tuple(sorted(peer.rank for peer in silent))
             return Verdict(
                 ranks, f"{_named(ranks)} gives no sign of life for {seconds:.1f} s: stopped, or out of reach"
             )
-        steps = {self._meeting.place.rank: own_step} | {peer.rank: peer.beat.step for peer in self._peers}
-        # A vote is always under way: only a wait that lasts is one.
-        stuck = [
-            peer
-            for peer in self._peers
-            if peer.beat.waited_s < 2 * self._interval_s and now - peer.moved > 4 * self._interval_s
-        ]
-        if stuck and (len(stuck) == 1 or min(steps.values()) < max(steps.values())):
-            slowest = min(stuck, key=lambda peer: (peer.beat.step, peer.rank))
-            seconds = now - slowest.moved
-            reason = (
-                f"rank {slowest.rank} has been at step {slowest.beat.step} for {seconds:.1f} s and waits for nobody"
-            )
-            return Verdict((slowest.rank,), reason)
-        waiting = "; ".join(
-            f"rank {peer.rank} at step {peer.beat.step} waits for {peer.beat.waits_for}" for peer in self._peers
-        )
-        return Verdict((), f"{_NOBODY}; {waiting}")
+        found = diagnose([own, *self.boards()], self._meeting.patience.report_ms / 1000)
+        return Verdict(found.ranks, found.text if found.ranks else f"{_NOBODY}; {found.text}")
 
     # what is said
 
@@ -233,7 +263,7 @@ class Lifelines:
 
     def _on_beat(self) -> None:
         beat = self._beat()
-        self._say({"beat": [beat.step, beat.waits_for, round(beat.waited_s, 3)]})
+        self._say({"beat": beat.as_message()})
         self._tell_decisions()
         self._tick()
 
@@ -266,10 +296,11 @@ class Lifelines:
 
     def _understand(self, peer: Peer, line: bytes) -> None:
         message = json.loads(line)
-        if beat := message.get("beat"):
-            if beat[0] != peer.beat.step:
+        if said := message.get("beat"):
+            beat = Beat.from_message(said)
+            if beat.step != peer.beat.step:
                 peer.moved = time.monotonic()
-            peer.beat = Beat(*beat)
+            peer.beat = beat
         elif "bye" in message:
             peer.left = True
         elif lost := message.get("lost"):

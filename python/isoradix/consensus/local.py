@@ -1,12 +1,25 @@
 """The plane of a deployment of one rank: no process, no thread, no socket."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
-from isoradix import Board, Control, FrameInfo, InvalidInputError, ProtocolError, Rank, Reduced, VoteMachine, read_frame
+from isoradix import (
+    Board,
+    Control,
+    DivergenceError,
+    FrameInfo,
+    InvalidInputError,
+    ProtocolError,
+    Rank,
+    Reduced,
+    VoteMachine,
+    read_frame,
+)
 from isoradix.consensus.plane import PlaneCounts, not_started, now_ms, started_before
 from isoradix.consensus.topology import Place, Topology
+from isoradix.consensus.waits import OwnWait
 
 
 class LocalPlane:
@@ -63,6 +76,15 @@ class LocalPlane:
             self._newest = None
             self.counts.votes_framed += 1
         return read_frame(frame)
+
+    def own_wait(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:
+        """Nobody else waits, so nothing is published."""
+        return nullcontext()
+
+    parted: DivergenceError | None = None
+
+    def observe(self, found: DivergenceError) -> None:
+        """A rank alone does not part."""
 
     def check(self) -> None:
         """Nobody else can be lost."""

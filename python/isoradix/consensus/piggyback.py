@@ -54,5 +54,5 @@ class PiggybackPlane(VotingPlane):
             else:
                 what = f"enter out of order: no frame of step {self.step + 1} was delivered"
                 raise ProtocolError(f"{what}\nhint: deliver the frame of the leader's message, then enter")
-            self.step = info.step
+            self._entered(info.step)
             return info

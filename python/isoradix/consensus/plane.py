@@ -5,6 +5,7 @@ A plane moves ballots, frames and records; it decides nothing. The core fills wh
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from isoradix import (
     VoteMachine,
 )
 from isoradix.consensus.topology import Place, Topology
+from isoradix.consensus.waits import OwnWait
 
 
 class PlaneLost(IsoradixError, RuntimeError):  # noqa: N818 a state of the plane, named as the protocol names it
@@ -106,6 +108,22 @@ class Plane(Protocol):
         Raises:
             PlaneLost, DivergenceError: the plane is lost.
         """
+
+    def own_wait(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:
+        """Publishes, for as long as the block lasts, that this rank's scheduler waits for something that is its own: a
+        copy, free slots, its storage. Then a hang of it is told apart from one of the network.
+
+        Args:
+            operation: what it waits for.
+            want, have: numbers for people: the copy's operation or layer, slots that are missing.
+        """
+
+    @property
+    def parted(self) -> DivergenceError | None:
+        """What votes have shown of ranks that part, where their mode lets them go on; None so far."""
+
+    def observe(self, found: DivergenceError) -> None:
+        """This rank has parted from the others and goes on: says so, once, in the log and on the wait board."""
 
     def when_lost(self, tell: Callable[[], None]) -> None:
         """Calls `tell` when the plane is lost, on the thread that finds it out, or at once if it is lost by then.

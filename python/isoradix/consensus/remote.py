@@ -1,8 +1,9 @@
 """What every plane between processes has: a meeting, lifelines, a wait board with its watch, and one way to end."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,9 +15,11 @@ from isoradix.consensus.plane import PlaneCounts, PlaneLost, first_line, named_b
 from isoradix.consensus.reducers import gather
 from isoradix.consensus.rendezvous import Group, Meeting, arrive, meet, open_store
 from isoradix.consensus.topology import Place, Topology
-from isoradix.consensus.waits import ALL, WaitBoard
+from isoradix.consensus.waits import ALL, SELF, OwnWait, RankWaits, WaitBoard
 from isoradix.consensus.watch import Watch
 from isoradix.journal.decisions import DIFF_HINT, Decided, closes_step, first_unequal, of_step
+
+log = logging.getLogger("isoradix")
 
 PATIENCE: Final = Patience(5_000, 300_000)
 _VERDICT_S: Final = 3.0
@@ -64,7 +67,7 @@ class RemotePlane:
         self._failure: Exception | None = None
         self._tell_lost: Callable[[], None] = lambda: None
         self._rank: Rank | None = None
-        self._waits = WaitBoard(wait_board, rank, self.place.member, epoch)
+        self._waits = WaitBoard(wait_board, rank, self.place.member, epoch, self.place.domain, topology.members)
         self._groups: dict[str, Group] = {}
         self._lifelines: Lifelines | None = None
         try:
@@ -75,7 +78,7 @@ class RemotePlane:
                 if self.place.member in members:
                     self._groups[name] = Group(meeting, name, members)
             self._connect(meeting)
-            self._watch = Watch(self._waits, patience, meeting.rank_of)
+            self._watch = Watch(self._waits, patience, meeting.rank_of, self._others)
             self._lifelines = Lifelines(meeting, self._beat, self._look, self._on_verdict, self._decided)
         except BaseException:
             self._cut()
@@ -138,16 +141,41 @@ class RemotePlane:
         with self._guarded("gather"), self._waits.waiting("gather", ALL, 1, 0):
             return gather(self._groups["votes"], data, self.is_lost)
 
+    # where this rank is
+
+    def _entered(self, step: int) -> None:
+        self.step = step
+        self._waits.entered(step)
+
+    def own_wait(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:
+        """Publishes a wait for something of this rank's own for as long as the block lasts: see `Plane`."""
+        return self._waits.waiting(operation, SELF, want, have)
+
+    # a divergence that does not end the rank
+
+    @property
+    def parted(self) -> DivergenceError | None:
+        """What votes have shown, where that is observed: see `Plane`."""
+        return None
+
+    def observe(self, found: DivergenceError) -> None:
+        """This rank has parted, and goes on: see `Plane`."""
+        log.error("rank %d has parted and goes on, as its mode is observe: %s", self.place.rank, found)
+        self._waits.parted(self.step if found.step is None else found.step)
+
     # what lifelines and their watch ask
 
     def _beat(self) -> Beat:
-        return self._watch.beat(self.step)
+        return self._watch.beat()
+
+    def _others(self) -> list[RankWaits]:
+        return [] if self._lifelines is None else self._lifelines.boards()
 
     def _look(self) -> None:
         """A wait that is over ends the plane."""
         too_long = self._watch.look()
         if too_long is not None and self._lifelines is not None:
-            verdict = self._lifelines.suspect(self.step)
+            verdict = self._lifelines.suspect(self._waits.now())
             own = f"rank {self.place.rank} {too_long}"
             self._lifelines.declare(Verdict(verdict.ranks, f"{verdict.reason}; {own}"))
 

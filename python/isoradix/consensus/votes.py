@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from isoradix import Board, DivergenceError, IsoradixError, Reduced, VoteMachine, blame
+from isoradix import Board, DivergenceError, Reduced, VoteMachine, blame
 from isoradix.consensus.plane import PlaneCounts
 from isoradix.consensus.reducers import Reducer
 from isoradix.consensus.waits import ALL, WaitBoard
@@ -47,6 +47,8 @@ class VoteThread:
         self._ending = threading.Event()
         self.newest: tuple[Reduced | None, int] = (None, 0)
         """The newest vote that is completed here, and when it was, on this rank's monotonic clock in nanoseconds."""
+        self.parted: DivergenceError | None = None
+        """What a vote has shown first, where the ranks' mode lets them go on."""
         self._thread = threading.Thread(target=self._run, name=f"isoradix-votes-{machine.rank}", daemon=True)
         self._thread.start()
 
@@ -82,10 +84,17 @@ class VoteThread:
             self.newest = machine.complete(self._board, words), time.monotonic_ns()
         except DivergenceError as error:
             raise self._blame(error) from error
+        self._observe()
         self._counts.votes += 1
+        self._waits.voted(self._counts.votes)
         self._on_vote(machine.paused)
 
-    def _blame(self, error: DivergenceError) -> IsoradixError:
+    def _observe(self) -> None:
+        """All ranks see the first mismatch in one vector, so all gather here, once."""
+        if self.parted is None and (found := self._machine.parted) is not None:
+            self.parted = self._blame(found)
+
+    def _blame(self, error: DivergenceError) -> DivergenceError:
         """Every rank sees the mismatch in the same vector, so all gather their digests and name the rank that has
         parted."""
         if error.kind != "digest":

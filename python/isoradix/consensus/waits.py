@@ -3,10 +3,13 @@
 A server that hangs says nothing by itself. The board does: operation, group, peer, what is wanted, what is there, since
 when. Writing it costs a microsecond and never blocks; a reader needs nothing from the rank but the file.
 
-Bytes, little-endian: a head of 64 (magic `IRXW`, version u16, slots u16, pid u32, rank u32, member u32, epoch u64),
-then 128 a slot (sequence u32, odd while it is written; waiting u32; since u64, nanoseconds of the machine's monotonic
-clock; want i64; have i64; peer i32, -1 for all; then 24 bytes of the operation's name and 24 of its group's, padded
-with zeros).
+Bytes, little-endian: a head of 128 (magic `IRXW`, version u16, slots u16, pid u32, rank u32, member u32, epoch u64,
+domain u32, members u32, four unused; step i64, since u64, votes i64, parted i64), then 128 a slot (sequence u32, odd
+while it is written; waiting u32; since u64, nanoseconds of the machine's monotonic clock; want i64; have i64; peer i32,
+-1 for all and -2 for this rank itself; then 24 bytes of the operation's name and 24 of its group's, padded with zeros).
+
+Step and since say at which step the rank is and since when, votes how many it has completed, parted before which step
+it was found to have parted (-1: it was not). Version 1 had a head of 64, which ended with the epoch.
 """
 
 import mmap
@@ -18,20 +21,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
 from isoradix import InvalidInputError
 
 _MAGIC: Final = b"IRXW"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _HEAD: Final = struct.Struct("<4sHHIIIQ")
+_DOMAIN: Final = struct.Struct("<II")
+_PROGRESS: Final = struct.Struct("<qQqq")
+_STEP: Final = struct.Struct("<qQ")
+_WORD: Final = struct.Struct("<q")
 _SLOT: Final = struct.Struct("<IIQqqi24s24s")
-_HEAD_BYTES: Final = 64
+_HEAD_BYTES: Final = {1: 64, 2: 128}
+"""By version."""
+_OWN_HEAD_BYTES: Final = _HEAD_BYTES[_VERSION]
+_STEP_AT: Final = 40
+_VOTES_AT: Final = 56
+_PARTED_AT: Final = 64
 _SLOT_BYTES: Final = 128
-_LARGEST_BYTES: Final = _HEAD_BYTES + 256 * _SLOT_BYTES
+_LARGEST_BYTES: Final = _OWN_HEAD_BYTES + 256 * _SLOT_BYTES
 _SEQUENCE: Final = struct.Struct("<I")
 _STATE: Final = struct.Struct("<IQqqi")
 ALL: Final = -1
+SELF: Final = -2
 KEPT_S: Final = 86_400
 """How long the board of a process that was killed stays, as evidence."""
 
@@ -40,11 +53,17 @@ OPERATIONS: Final = {
     "send": "frames",
     "vote": "votes",
     "gather": "votes",
-    "ack": "frames",
+    "ack": "own",
+    "copy": "own",
+    "slots": "own",
+    "storage": "own",
     "pause": "own",
 }
-"""What a rank waits for, and in which group: a slot each. A pause is no wait of its own: some rank has said that it
-pauses, and as long as it does, no wait is too long."""
+"""What a rank waits for, and in which group: a slot each. Of the group "own" is what no other rank has a part in: its
+own queues and threads. A pause is no wait: some rank has said that it pauses, and as long as it does, no wait is too
+long."""
+OwnWait = Literal["copy", "slots", "storage"]
+"""What a scheduler may wait for that is its rank's own: a copy's layer or end, free slots, an answer of storage."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +73,20 @@ class WaitEntry:
     operation: str
     group: str
     peer: int
-    """Member of the domain that is waited for; -1 for all of them."""
+    """Member of the domain that is waited for; -1 for all of them, -2 for this rank itself."""
     want: int
     have: int
     age_s: float
 
+    @property
+    def own(self) -> bool:
+        """Whether no other rank has a part in it."""
+        return self.group == "own" and self.operation != "pause"
+
 
 @dataclass(frozen=True)
 class RankWaits:
-    """One rank's board."""
+    """One rank's board, or what it has said of it over its lifelines."""
 
     pid: int
     rank: int
@@ -70,11 +94,24 @@ class RankWaits:
     epoch: int
     alive: bool
     waits: tuple[WaitEntry, ...]
+    domain: int = 0
+    members: int = 0
+    """Ranks of the domain; 0 if the board does not say."""
+    step: int = -1
+    """The step that it entered last; -1 before the first."""
+    still_s: float = 0.0
+    """Since when it is at that step."""
+    votes: int = 0
+    """Votes that it has completed."""
+    stopped: bool = False
+    """Whether its process is stopped, or gives no sign of life."""
+    parted: int | None = None
+    """The step before which it was found to have parted from the others, if it goes on all the same."""
 
     def as_json(self) -> dict[str, object]:
         """The stable form: names are not changed within a major version, only added."""
         waiting = [{**asdict(wait), "age_s": round(wait.age_s, 3)} for wait in self.waits]
-        return {**asdict(self), "waits": waiting}
+        return {**asdict(self), "still_s": round(self.still_s, 3), "waits": waiting}
 
 
 @dataclass
@@ -98,16 +135,21 @@ class WaitBoard:
         rank: of the deployment.
         member: of the domain.
         epoch: the group's incarnation.
+        domain: of the deployment.
+        members: ranks of the domain.
     """
 
-    def __init__(self, folder: Path | None, rank: int, member: int, epoch: int) -> None:
+    def __init__(
+        self, folder: Path | None, rank: int, member: int, epoch: int, domain: int = 0, members: int = 0
+    ) -> None:
         folder = default_folder() if folder is None else folder
-        self.member = member
+        self.rank, self.member, self.epoch, self.domain, self.members = rank, member, epoch, domain, members
+        self._step, self._since_ns, self._votes = -1, time.monotonic_ns(), 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _remove_left_behind(folder)
             self.path = folder / f"{os.getpid()}-rank{rank}.waits"
-            size = _HEAD_BYTES + _SLOT_BYTES * len(OPERATIONS)
+            size = _OWN_HEAD_BYTES + _SLOT_BYTES * len(OPERATIONS)
             self.path.write_bytes(bytes(size))
             with self.path.open("r+b") as file:
                 self._map = mmap.mmap(file.fileno(), size)
@@ -116,9 +158,26 @@ class WaitBoard:
             raise InvalidInputError(f"{what}\nhint: pass wait_board=, a folder that can be written") from error
         self._slots: dict[str, _Slot] = {}
         for number, (operation, group) in enumerate(OPERATIONS.items()):
-            slot = self._slots[operation] = _Slot(_HEAD_BYTES + number * _SLOT_BYTES)
+            slot = self._slots[operation] = _Slot(_OWN_HEAD_BYTES + number * _SLOT_BYTES)
             _SLOT.pack_into(self._map, slot.at, 0, 0, 0, 0, 0, ALL, operation.encode(), group.encode())
+        _DOMAIN.pack_into(self._map, _HEAD.size, domain, members)
+        _PROGRESS.pack_into(self._map, _STEP_AT, self._step, self._since_ns, self._votes, -1)
         _HEAD.pack_into(self._map, 0, _MAGIC, _VERSION, len(OPERATIONS), os.getpid(), rank, member, epoch)
+
+    def entered(self, step: int) -> None:
+        """The rank has entered a step."""
+        self._step, self._since_ns = step, time.monotonic_ns()
+        # a slice is written at once, and not cleared before
+        self._map[_STEP_AT : _STEP_AT + _STEP.size] = _STEP.pack(step, self._since_ns)
+
+    def voted(self, votes: int) -> None:
+        """The rank has completed so many votes."""
+        self._votes = votes
+        self._map[_VOTES_AT : _VOTES_AT + _WORD.size] = _WORD.pack(votes)
+
+    def parted(self, step: int) -> None:
+        """The rank was found to have parted from the others before that step, and goes on."""
+        self._map[_PARTED_AT : _PARTED_AT + _WORD.size] = _WORD.pack(step)
 
     @contextmanager
     def waiting(self, operation: str, peer: int, want: int, have: int) -> Iterator[None]:
@@ -142,6 +201,8 @@ class WaitBoard:
         return (time.monotonic_ns() - slot.since_ns) / 1e9
 
     def _write(self, slot: _Slot) -> None:
+        if self._map.closed:  # a thread may still wait for its own copy when the plane is lost
+            return
         slot.sequence = slot.sequence + 2 & 0xFFFF_FFFF
         # packing clears the place first: while the state is in pieces the sequence is odd
         _SEQUENCE.pack_into(self._map, slot.at, slot.sequence | 1)
@@ -159,6 +220,15 @@ class WaitBoard:
                 entry = WaitEntry(operation, OPERATIONS[operation], peer, want, have, (now - since) / 1e9)
                 waits.append((entry, since))
         return waits
+
+    def now(self) -> RankWaits:
+        """What the board says at this moment, for the rank's own watch."""
+        waits = tuple(entry for entry, _ in self.going_on())
+        still_s = (time.monotonic_ns() - self._since_ns) / 1e9
+        place = (self.domain, self.members)
+        return RankWaits(
+            os.getpid(), self.rank, self.member, self.epoch, True, waits, *place, self._step, still_s, self._votes
+        )
 
     def close(self) -> None:
         """Removes the file. A no-op the second time.
@@ -192,19 +262,30 @@ def read_waits(path: Path) -> RankWaits:
         OSError: it cannot be read.
     """
     data = _bytes_of(path)
-    if len(data) < _HEAD_BYTES or data[:4] != _MAGIC:
+    if len(data) < _HEAD_BYTES[1] or data[:4] != _MAGIC:
         raise InvalidInputError(f"{str(path)!r} is no wait board\nhint: they are called <pid>-rank<rank>.waits")
     _, version, slots, pid, rank, member, epoch = _HEAD.unpack_from(data)
-    if version != _VERSION or len(data) < _HEAD_BYTES + slots * _SLOT_BYTES:
+    head = _HEAD_BYTES.get(version)
+    if head is None or len(data) < head + slots * _SLOT_BYTES:
         what = f"{str(path)!r} is a wait board of version {version} and {len(data)} bytes, limit version {_VERSION}"
         raise InvalidInputError(f"{what}\nhint: read it with the release that wrote it")
     # What is equal in two readings was not being written in the first; a wait that is over by then was no long one.
     again = _bytes_of(path)
     now = time.monotonic_ns()
-    places = (_HEAD_BYTES + number * _SLOT_BYTES for number in range(slots))
+    places = (head + number * _SLOT_BYTES for number in range(slots))
     same = (at for at in places if data[at : at + _SLOT_BYTES] == again[at : at + _SLOT_BYTES])
     found = (_entry(data, at, now) for at in same)
-    return RankWaits(pid, rank, member, epoch, _is_alive(pid), tuple(entry for entry in found if entry is not None))
+    waits = tuple(entry for entry in found if entry is not None)
+    about = {} if version == 1 else _about(again if len(again) == len(data) else data, now)
+    return RankWaits(pid, rank, member, epoch, _is_alive(pid), waits, stopped=_is_stopped(pid), **about)
+
+
+def _about(data: bytes, now: int) -> dict[str, Any]:
+    """What the head says beside the names of the rank."""
+    domain, members = _DOMAIN.unpack_from(data, _HEAD.size)
+    step, since, votes, parted = _PROGRESS.unpack_from(data, _STEP_AT)
+    progress = {"step": step, "still_s": max(0.0, (now - since) / 1e9), "votes": votes}
+    return {"domain": domain, "members": members, "parted": None if parted < 0 else parted, **progress}
 
 
 def _entry(data: bytes, at: int, now: int) -> WaitEntry | None:
@@ -229,6 +310,16 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def _is_stopped(pid: int) -> bool:
+    """By a signal or a debugger; only Linux tells."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    # the name before it is in parentheses, and may have any character
+    return status.rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
 
 
 def all_waits(folder: Path | None = None) -> list[RankWaits]:

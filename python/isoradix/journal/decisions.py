@@ -37,6 +37,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str, str]]] = {
     "ledger": ("occupied", "capacity", "operations"),
     "stored": ("tokens", "", ""),
     "give_up": ("tokens", "", "content"),
+    "tiers": ("top", "before", ""),
 }
 _HASHES: Final = ("content", "namespace", "policy", "kind", "operations")
 

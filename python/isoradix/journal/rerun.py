@@ -81,7 +81,8 @@ class Rerun:
             options["prefetch_patience"] = tuple(options["prefetch_patience"])
         # without memory of its own: it decides as a rank that has some, and waits for no copy
         cache = TieredCache(rank=member, host_pages=None, agreement=agreement, page_size=head["page_size"], **options)
-        self.rank = Rank.of_the_past(cache, Board(member, window), epoch=epoch, domain=head["domain"])
+        mode = head.get("mode", "enforce")
+        self.rank = Rank.of_the_past(cache, Board(member, window), epoch=epoch, domain=head["domain"], mode=mode)
         return cache
 
     def run(self) -> Iterator[End]:

@@ -90,5 +90,5 @@ FAMILIES: tuple[Family, ...] = (
     _age("isoradix_vote_age_steps", "Steps from what a vote knew of to the frame that carried it."),
     _of_rank("isoradix_waits_total", "Waits of the scheduler's thread that were not over at once.", "operation"),
     _of_rank("isoradix_wait_seconds_total", "Seconds that the scheduler's thread spent in them.", "operation"),
-    _of_rank("isoradix_divergence_total", "Divergences that this rank has raised."),
+    _of_rank("isoradix_divergence_total", "Divergences that this rank has raised or observed."),
 )

@@ -73,7 +73,8 @@ class RankSamples:
             yield "isoradix_waits_total", (operation,), (waits,)
         for operation, seconds in counts.wait_seconds.copy().items():
             yield "isoradix_wait_seconds_total", (operation,), (seconds,)
-        yield "isoradix_divergence_total", (), (self.divergences,)
+        observed = int(self.driver.divergence is not None)
+        yield "isoradix_divergence_total", (), (self.divergences + observed,)
 
 
 def _moved(totals: TierTotals, page: int) -> Iterator[Shared]:

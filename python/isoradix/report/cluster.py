@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from isoradix.cluster.job import Job
 from isoradix.cluster.launcher import Outcome
 from isoradix.cluster.result import RankResult
 from isoradix.cluster.steps import PHASES, Column, unpacked
@@ -69,11 +70,23 @@ def run_facts(source: str, summary: Summary) -> list[tuple[str, str]]:
         ("ranks", f"{job.topology.ranks}: {shape or 'one alone'}, {job.plane_used} plane"),
         ("cache", f"{job.policy}, pages of {job.page_size}, capacity {job.slots:,} tokens, {host}"),
         ("faults", ", ".join(job.faults) or "none"),
+        *_switches(job),
         ("wall", f"{outcome.wall_s:.1f} s with the start of the processes"),
         *(_served_facts(summary) if summary.results else ()),
     ]
     facts += [("finding", finding) for finding in summary.findings]
     return [*facts, ("verdict", "failed" if summary.findings else "ok: equal decisions at every step, right bytes")]
+
+
+def _switches(job: Job) -> list[tuple[str, str]]:
+    """What is off, where something is."""
+    facts = [] if job.mode == "enforce" else [("mode", f"{job.mode}: a divergence ends no rank")]
+    tops = [*([] if job.tiers is None else [(1, job.tiers)]), *job.tiers_at]
+    if not tops:
+        return facts
+    switched = ", ".join(f"up to {top} from step {step:,}" for step, top in tops)
+    note = "; this run has no external storage, so l3 is as l2" if any(top == "l3" for _, top in tops) else ""
+    return [*facts, ("tiers", switched + note)]
 
 
 def _served_facts(summary: Summary) -> list[tuple[str, str]]:

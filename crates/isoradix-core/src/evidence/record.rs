@@ -85,11 +85,13 @@ pub enum RecordKind {
     Stored = 29,
     /// The host copy of a node that stays on the device: `node`, `a` its units, `content` its tokens.
     GiveUp = 30,
+    /// Tiers were switched: `a` the highest one that is on from here, 1 to 3, `b` the one before.
+    Tiers = 31,
 }
 
 impl RecordKind {
     /// All kinds, each at the place of its number.
-    const ALL: [Self; 31] = [
+    const ALL: [Self; 32] = [
         Self::Start,
         Self::Match,
         Self::Insert,
@@ -121,6 +123,7 @@ impl RecordKind {
         Self::Ledger,
         Self::Stored,
         Self::GiveUp,
+        Self::Tiers,
     ];
 
     /// The kind's name in lower case.
@@ -158,6 +161,7 @@ impl RecordKind {
             Self::Ledger => "ledger",
             Self::Stored => "stored",
             Self::GiveUp => "give_up",
+            Self::Tiers => "tiers",
         }
     }
 }

@@ -39,7 +39,7 @@ impl OperationTable {
                 AppliedControl::Terminate(operation) => AgreedEvent::Terminate { operation },
                 AppliedControl::TimeOut(operation) => AgreedEvent::TimeOut { operation },
                 AppliedControl::Abort(operation) => AgreedEvent::Abort { operation },
-                AppliedControl::Mode(_) | AppliedControl::Stop => continue,
+                AppliedControl::Mode(_) | AppliedControl::Stop | AppliedControl::Tiers(_) => continue,
             };
             self.take(event, actions)?;
         }

@@ -4,6 +4,7 @@ use super::board::Board;
 use super::frame::{Control, Frame, Mode};
 use super::layout::{self, NO_STAKE, SlotField};
 use super::reduced::Reduced;
+use super::top_tier::TopTier;
 use crate::ordinal::Ordinal;
 use crate::provenance::{Agreed, Applied};
 use std::fmt;
@@ -66,6 +67,8 @@ pub enum AppliedControl {
     Mode(Agreed<Mode>),
     /// See [`Control::Stop`].
     Stop,
+    /// See [`Control::Tiers`].
+    Tiers(Agreed<TopTier>),
 }
 
 /// A frame that this rank applies, checked. Its numbers are the same on every rank, at the same step.
@@ -81,10 +84,11 @@ impl fmt::Debug for AppliedFrame {
 }
 
 impl AppliedFrame {
-    /// Only for a frame that has passed every check on this rank.
-    pub(super) fn new(frame: Frame, board: &mut Board) -> Self {
+    /// Only for a frame that has passed every check on this rank. `digest` is that with which this rank enters the step: where
+    /// differences are let pass, not always the leader's.
+    pub(super) fn new(frame: Frame, digest: u64, board: &mut Board) -> Self {
         let retired = frame.vote.as_ref().map(Reduced::retired);
-        board.enter(frame.step, frame.digest, retired, frame.stops());
+        board.enter(frame.step, digest, retired, frame.stops());
         Self { frame, proof: Applied::after_all_checks() }
     }
 
@@ -115,6 +119,7 @@ impl AppliedFrame {
             Control::Abort(k) => AppliedControl::Abort(Agreed::mint(&self.proof, k)),
             Control::Mode(mode) => AppliedControl::Mode(Agreed::mint(&self.proof, mode)),
             Control::Stop => AppliedControl::Stop,
+            Control::Tiers(top) => AppliedControl::Tiers(Agreed::mint(&self.proof, top)),
         })
     }
 

@@ -266,7 +266,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 /// In what two batches differ first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BatchDifference {
     /// A number of the whole batch; `None` is one that is not set.

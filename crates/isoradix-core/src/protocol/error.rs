@@ -9,7 +9,7 @@ use std::fmt;
 /// Two ranks do not hold the same state, or would decide from different numbers. Fatal: nothing was applied, no queue touched.
 ///
 /// Names of fields are those of the ballot's layout and of the frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Divergence {
     /// Ranks voted different values where all must agree beforehand: vote, epoch, base or compared step.

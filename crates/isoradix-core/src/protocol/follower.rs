@@ -3,6 +3,7 @@
 use super::applied::AppliedFrame;
 use super::ballot::Kept;
 use super::board::Board;
+use super::divergence_mode::{DivergenceMode, Observed};
 use super::error::Divergence;
 use super::frame::{Frame, Member};
 use super::layout::{self, Gap};
@@ -19,19 +20,32 @@ pub struct Follower {
     stopped: bool,
     /// Whether it took part in the votes, so that it can check what frames say of them.
     votes: bool,
+    observed: Observed,
 }
 
 impl Follower {
     /// A follower before it applies `first_step`, which is the same on all ranks.
     #[must_use]
     pub fn new(member: Member, first_step: u64) -> Self {
-        Self { member, next_step: first_step, now_ms: 0, framed: None, stopped: false, votes: true }
+        let observed = Observed::default();
+        Self { member, next_step: first_step, now_ms: 0, framed: None, stopped: false, votes: true, observed }
     }
 
     /// One that is given the frames of an earlier run. It has voted on nothing, so it believes what they say of votes.
     #[must_use]
     pub fn of_the_past(member: Member, first_step: u64) -> Self {
         Self { votes: false, ..Self::new(member, first_step) }
+    }
+
+    /// What a difference from the leader's digest does.
+    pub(crate) fn set_mode(&mut self, mode: DivergenceMode) {
+        self.observed.mode = mode;
+    }
+
+    /// The first difference from the leader's digest that was observed.
+    #[must_use]
+    pub fn parted(&self) -> Option<&Divergence> {
+        self.observed.first.as_ref()
     }
 
     /// The step that is applied next.
@@ -44,13 +58,12 @@ impl Follower {
     /// digest at this moment.
     ///
     /// # Errors
-    /// If this rank and the leader have parted. The board and this machine are then as they were: nothing was taken.
+    /// If this rank and the leader have parted; digests that differ count only where the mode enforces them. The board and this machine are then as they were: nothing was taken.
     pub fn check(&mut self, frame: Frame, digest: u64, board: &mut Board) -> Result<AppliedFrame, Divergence> {
         self.check_place(&frame)?;
         let Member { rank, .. } = self.member;
-        if frame.digest != digest {
-            return Err(Divergence::Leader { rank, step: frame.step, leader: frame.digest, own: digest });
-        }
+        let parted = Divergence::Leader { rank, step: frame.step, leader: frame.digest, own: digest };
+        self.observed.take(|| if frame.digest == digest { Ok(()) } else { Err(parted) })?;
         if let Some(vote) = &frame.vote {
             if self.votes {
                 self.check_vote(frame.step, vote, board)?;
@@ -60,7 +73,7 @@ impl Follower {
         self.next_step += 1;
         self.now_ms = frame.now_ms;
         self.stopped = frame.stops();
-        Ok(AppliedFrame::new(frame, board))
+        Ok(AppliedFrame::new(frame, digest, board))
     }
 
     /// Whether this is the frame of this rank's next step.

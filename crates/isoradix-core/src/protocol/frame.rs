@@ -26,6 +26,7 @@
 //! | 3 | abort | 0 | ordinal |
 //! | 4 | mode | which switch | its value |
 //! | 5 | stop | 0 | 0 |
+//! | 6 | tiers | 0 | the highest one that is on, 1 to 3 |
 //!
 //! Each frame has one encoding: bytes that decode encode to themselves. A frame carries a vote only if it is newer than that of the
 //! frame before, so an idle step costs 64 bytes.
@@ -33,6 +34,7 @@
 use super::error::{FrameError, ProtocolError};
 use super::layout::{self, WINDOW_MAX};
 use super::reduced::Reduced;
+use super::top_tier::TopTier;
 use crate::hash::RunHasher;
 use crate::ordinal::Ordinal;
 
@@ -82,6 +84,8 @@ pub enum Control {
     Mode(Mode),
     /// The last frame.
     Stop,
+    /// From here on the tiers up to this one are on.
+    Tiers(TopTier),
 }
 
 impl Control {
@@ -92,6 +96,7 @@ impl Control {
             Self::Abort(k) => (3, 0, k.0),
             Self::Mode(Mode { key, value }) => (4, key, value),
             Self::Stop => (5, 0, 0),
+            Self::Tiers(top) => (6, 0, top.number()),
         }
     }
 
@@ -112,7 +117,11 @@ impl Control {
             3 => Self::Abort(Ordinal(operand)),
             4 => Self::Mode(Mode { key, value: operand }),
             5 => Self::Stop,
-            _ => return Err(field("control code", code.into(), 5, at)),
+            6 => match TopTier::from_number(operand) {
+                Some(top) => Self::Tiers(top),
+                None => return Err(field("highest tier", operand, TopTier::Storage.number(), at + 8)),
+            },
+            _ => return Err(field("control code", code.into(), 6, at)),
         };
         // One encoding only: what a control does not use is 0.
         let (_, used_key, used_operand) = control.parts();
@@ -327,6 +336,7 @@ mod tests {
             Control::TimeOut(Ordinal(2)),
             Control::Abort(Ordinal(3)),
             mode,
+            Control::Tiers(TopTier::Host),
             Control::Stop,
         ]
     }

@@ -79,7 +79,8 @@ impl Leader {
             return Err(ProtocolError::OutOfOrder { call: "apply", why: "this is not the frame stamped last" });
         }
         self.pending = None;
-        Ok(AppliedFrame::new(frame, board))
+        let digest = frame.digest;
+        Ok(AppliedFrame::new(frame, digest, board))
     }
 
     fn may_stamp(&self) -> Result<(), ProtocolError> {

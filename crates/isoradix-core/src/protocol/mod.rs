@@ -15,9 +15,10 @@
 //! as arguments and gives values back; nothing in here waits. Files, each importing only from those before it:
 //!
 //! 1. `error`, `layout`: refusals, and what each word of a vector means
+//!    and `divergence_mode`, what a difference of digests does
 //! 2. `window`, `digests`, `ballot`, `watermarks`: which ordinals a vector speaks of; a rank's own digests, ballots and FIFOs
 //! 3. `reduced`, `completed`, `board`, `vote`: from posts to a reduced vector
-//! 4. `frame`, `applied`, `run_ahead`, `leader`, `follower`: from a reduced vector to Agreed values
+//! 4. `top_tier`, `frame`, `applied`, `run_ahead`, `leader`, `follower`: from a reduced vector to Agreed values
 //! 5. `timers`, `start`, `wait`: what else reads an agreed clock, what must be equal at start, and how long a wait may last
 //! 6. `trailing`: a vote in rounds, for what a single MIN cannot align
 //! 7. `batch`: what a scheduler has made of equal trees, compared before the forward pass
@@ -28,6 +29,7 @@ mod batch;
 mod board;
 mod completed;
 mod digests;
+mod divergence_mode;
 mod error;
 mod follower;
 mod frame;
@@ -37,6 +39,7 @@ mod reduced;
 mod run_ahead;
 mod start;
 mod timers;
+mod top_tier;
 mod trailing;
 mod vote;
 mod wait;
@@ -49,6 +52,7 @@ pub use batch::{
 };
 pub use board::{Board, Posted};
 pub use digests::{DigestRing, StepDigest, blame};
+pub use divergence_mode::DivergenceMode;
 pub use error::{Divergence, FrameError, ProtocolError};
 pub use follower::Follower;
 pub use frame::{Control, FRAME_CONTROLS_MAX, FRAME_HEADER_BYTES, Frame, Member, Mode};
@@ -60,6 +64,7 @@ pub use reduced::{Reduced, reduce_min};
 pub use run_ahead::{Backpressure, RunAhead};
 pub use start::{Agreement, Difference, Disagreement, START_BYTES, START_SETTINGS_MAX, StartRecord, agree};
 pub use timers::{Backoff, Breaker, BreakerRule, BreakerState, Deadline, Retry, prefetch_patience_ms};
+pub use top_tier::TopTier;
 pub use trailing::{Trailing, TrailingVote, leading_run};
 pub use vote::{Pace, Pacing, VoteMachine};
 pub use wait::{Patience, Stall, Stalled, Wait, Waiting};

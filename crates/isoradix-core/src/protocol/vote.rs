@@ -1,6 +1,7 @@
 //! One rank's side of the votes: what the next ballot asks about, and what a reduced vector must be.
 
 use super::board::{Board, Heading};
+use super::divergence_mode::{DivergenceMode, Observed};
 use super::error::{Divergence, ProtocolError};
 use super::layout::{self, Gap};
 use super::reduced::Reduced;
@@ -52,6 +53,7 @@ pub struct VoteMachine {
     /// The vector completed last.
     seen: Option<Reduced>,
     uncompared: u64,
+    observed: Observed,
 }
 
 impl VoteMachine {
@@ -61,7 +63,21 @@ impl VoteMachine {
     /// If the window's width is out of range.
     pub fn new(rank: u32, epoch: u64, width: u32, pacing: Pacing) -> Result<Self, ProtocolError> {
         let own = vec![layout::UNKNOWN; layout::ballot_words(Window::new(width)?.width())].into();
-        Ok(Self { rank, epoch, pacing, next: 0, in_flight: false, own, seen: None, uncompared: 0 })
+        let observed = Observed::default();
+        Ok(Self { rank, epoch, pacing, next: 0, in_flight: false, own, seen: None, uncompared: 0, observed })
+    }
+
+    /// The machine with another mode than [`DivergenceMode::Enforce`], equal on all ranks.
+    #[must_use]
+    pub fn with_mode(mut self, mode: DivergenceMode) -> Self {
+        self.observed.mode = mode;
+        self
+    }
+
+    /// The first vote that showed unequal digests, where that is observed. All ranks see it in the same vector.
+    #[must_use]
+    pub fn parted(&self) -> Option<&Divergence> {
+        self.observed.first.as_ref()
     }
 
     /// Words of a ballot.
@@ -215,7 +231,7 @@ impl VoteMachine {
         }
     }
 
-    fn check(&self, reduced: &[i64]) -> Result<(), Divergence> {
+    fn check(&mut self, reduced: &[i64]) -> Result<(), Divergence> {
         let (rank, vote) = (self.rank, self.next);
         let (got, expected) = (reduced.len() as u64, self.own.len() as u64);
         if got != expected {
@@ -228,7 +244,8 @@ impl VoteMachine {
                 return Err(Divergence::Unequal { rank, vote, field, min, max, own });
             }
         }
-        self.check_digest(reduced)?;
+        let compared = self.check_digest(reduced);
+        self.observed.take(|| compared)?;
         if let Some(Gap { field, operation, left: agreed, right: own }) = layout::first_above(reduced, &self.own) {
             return Err(Divergence::AboveBallot { rank, step: None, vote, operation, field, agreed, own });
         }

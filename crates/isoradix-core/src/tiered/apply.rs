@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::evidence::RecordKind;
 use crate::operation::{Action, Share, State};
 use crate::ordinal::Ordinal;
-use crate::protocol::{AppliedFrame, Board, Told};
+use crate::protocol::{AppliedFrame, Board, Told, TopTier};
 
 impl TieredCache {
     /// Enters the frame's step and carries out what it asks for.
@@ -22,6 +22,7 @@ impl TieredCache {
         for action in self.operations.apply_frame(frame)? {
             self.act(action, frame, board)?;
         }
+        self.switch_tiers(frame);
         if let Some(Told::Value(backable)) = frame.vote().map(|vote| vote.backable()) {
             if !self.planted.is(Defect::ShortGrantKeepsCapacity) {
                 self.host.lower(backable);
@@ -85,6 +86,7 @@ impl TieredCache {
 
     /// What an operation brought counts from now on.
     fn deliver(&mut self, k: Ordinal, share: Share) {
+        let stores = self.tiers.storage && self.is_on(TopTier::Storage);
         let Some(job) = self.jobs.get_mut(&k) else { return };
         if job.void || job.unwanted {
             job.used = Some((0, 0));
@@ -99,7 +101,7 @@ impl TieredCache {
                     self.cache.backed(segment.end, own);
                     pages = rest;
                     // What was on host before, and was given up there, may be stored.
-                    if self.tiers.storage && !self.cache.is_wholly_stored(*segment) {
+                    if stores && !self.cache.is_wholly_stored(*segment) {
                         self.wishes.stores.push(*segment);
                     }
                 }

@@ -13,7 +13,7 @@ use crate::host::Stage;
 use crate::node::NodeHandle;
 use crate::operation::{Kind, Subject};
 use crate::ordinal::Ordinal;
-use crate::protocol::{Board, ProtocolError, SlotField};
+use crate::protocol::{Board, ProtocolError, SlotField, TopTier};
 use crate::provenance::PerRank;
 use std::collections::BTreeSet;
 
@@ -178,6 +178,9 @@ impl TieredCache {
     /// Under write-back, wishes for what would be dropped next, as long as too little could go without loss.
     fn wish_for_cleaning(&mut self, device_free: u64) {
         let Writing::Back { low_water } = self.tiers.writing else { return };
+        if !self.is_on(TopTier::Host) {
+            return;
+        }
         let coming: u64 = self.jobs.iter().map(|(k, job)| if job.is_backup() { self.tokens_of(*k) } else { 0 }).sum();
         let safe = device_free.saturating_add(self.cache.safe_units() + coming);
         // No more than host could take.

@@ -13,7 +13,7 @@ use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::{Kind, Operation, State};
 use crate::ordinal::Ordinal;
-use crate::protocol::{Deadline, prefetch_patience_ms};
+use crate::protocol::{Deadline, TopTier, prefetch_patience_ms};
 
 impl TieredCache {
     /// Keeps what is on host of a node, and of all above it: what a match promised is there until the receipt is given back,
@@ -33,8 +33,8 @@ impl TieredCache {
         self.cache.unlock_host(receipt)
     }
 
-    /// Device slots that [`load_back`](Self::load_back) takes; 0 if it would decline: fewer tokens than are worth it, or the
-    /// window is full.
+    /// Device slots that [`load_back`](Self::load_back) takes; 0 if it would decline: fewer tokens than are worth it, the
+    /// window is full, or host is switched off.
     ///
     /// # Errors
     /// A receipt that is not outstanding.
@@ -42,7 +42,7 @@ impl TieredCache {
         let end = self.cache.host_locked(receipt)?;
         let tokens = self.cache.host_only_units(end)?;
         let joins = !self.wishes.loads.is_empty();
-        let fits = joins || self.has_room();
+        let fits = self.is_on(TopTier::Host) && (joins || self.has_room());
         Ok(if tokens >= self.tiers.load_back_min.max(1) && fits { tokens } else { 0 })
     }
 
@@ -76,7 +76,7 @@ impl TieredCache {
     /// Wishes for what external storage has of `key` below `anchor`, a node of its path that is on host, or the root.
     ///
     /// It is issued when the step is closed. Tokens that come in are on host alone from the frame on that ends it. Declined,
-    /// with no ticket, if it is too short, the window is full, or the anchor is not on host.
+    /// with no ticket, if it is too short, the window is full, the anchor is not on host, or storage is switched off.
     ///
     /// # Errors
     /// Tokens out of range; an anchor that is stale or not on the key's path.
@@ -92,7 +92,8 @@ impl TieredCache {
         let tokens = self.cache.units_in(&key).saturating_sub(above);
         #[cfg(feature = "planted-defects")]
         let on_host = on_host && !self.planted_absent(&key, above);
-        if !on_host || tokens < self.tiers.prefetch_min.max(1) || !self.has_room() {
+        let worth = tokens >= self.tiers.prefetch_min.max(1) && self.is_on(TopTier::Storage);
+        if !on_host || !worth || !self.has_room() {
             self.totals.of_mut(Kind::Prefetch).declined += 1;
             return Ok(None);
         }

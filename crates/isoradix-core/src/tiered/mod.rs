@@ -16,7 +16,7 @@
 //! then the pool. A reset hands what open operations touch to *limbo*, until they have ended.
 //!
 //! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`, `totals`; `jobs`, `wishes`, `limbo`;
-//! `loading`, `issue`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
+//! `switching`, `loading`, `issue`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
 
 mod answers;
 mod apply;
@@ -31,6 +31,7 @@ mod look;
 #[cfg(feature = "planted-defects")]
 mod planted;
 mod reset;
+mod switching;
 mod totals;
 mod wishes;
 
@@ -51,7 +52,7 @@ use crate::ints::Ints;
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::{OperationTable, Pools};
-use crate::protocol::WINDOW_MAX;
+use crate::protocol::{TopTier, WINDOW_MAX};
 use crate::provenance::Agreed;
 use jobs::Jobs;
 use limbo::Limbo;
@@ -66,6 +67,8 @@ pub struct TieredCache {
     operations: OperationTable,
     jobs: Jobs,
     wishes: Wishes,
+    /// The highest tier that is on.
+    top: TopTier,
     limbo: Limbo,
     /// Prefetches wished for so far.
     tickets: u64,
@@ -107,6 +110,7 @@ impl TieredCache {
             operations,
             jobs: Jobs::new(),
             wishes: Wishes::default(),
+            top: TopTier::default(),
             limbo: Limbo::default(),
             tickets: 0,
             now: None,
@@ -118,7 +122,8 @@ impl TieredCache {
         })
     }
 
-    /// The longest cached prefix of `key` over both tiers; otherwise as [`PrefixCache::match_prefix`].
+    /// The longest cached prefix of `key` over both tiers; otherwise as [`PrefixCache::match_prefix`]. Where host is switched off,
+    /// nothing on it is offered.
     ///
     /// # Errors
     /// As there.
@@ -130,6 +135,9 @@ impl TieredCache {
     ) -> Result<TieredMatch, Error> {
         let found = self.cache.match_prefix(key, namespace, resume)?;
         let (node, hit_tokens) = self.cache.on_device(found.node)?;
+        if !self.is_on(TopTier::Host) {
+            return Ok(TieredMatch { hit_tokens, node, host_tokens: 0, host_node: node });
+        }
         Ok(TieredMatch { hit_tokens, node, host_tokens: found.hit_tokens - hit_tokens, host_node: found.node })
     }
 
@@ -148,7 +156,9 @@ impl TieredCache {
         resume: Option<Resume>,
     ) -> Result<Insert, Error> {
         let insert = self.cache.insert(key, slots, namespace, priority, resume)?;
-        if let Writing::Through { .. } = self.tiers.writing {
+        if let Writing::Through { .. } = self.tiers.writing
+            && self.is_on(TopTier::Host)
+        {
             self.wishes.backups.add(self.cache.path_without_backup(insert.node));
         }
         Ok(insert)

@@ -60,6 +60,11 @@ impl TieredCache {
         self.planted.is(Defect::MergedAtLocalBoundary) && busy
     }
 
+    /// Whether a switch of tiers is left out.
+    pub(super) fn planted_keeps_tiers(&self) -> bool {
+        self.planted.is(Defect::TiersKeptWhileCopying) && !self.own.copying.is_empty()
+    }
+
     /// Evicts what this rank lacks for a reservation.
     pub(super) fn planted_reserve(&mut self, k: Ordinal, subjects: &[Subject]) {
         let asked: u32 = subjects.iter().map(|subject| subject.pages).sum();

@@ -3,7 +3,8 @@
 use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::{
-    Board, Control, Frame, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree, reduce_min,
+    Board, Control, DivergenceMode, Frame, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree,
+    reduce_min,
 };
 use isoradix_core::{
     Config, DeviceRoom, Effect, Eviction, Ints, Namespace, Ordinal, PerRank, Rank, SlotPool, StepError, TieredCache,
@@ -36,6 +37,12 @@ pub(crate) struct Station {
 impl Station {
     pub(crate) fn cache(&mut self) -> &mut TieredCache {
         self.rank.cache_mut()
+    }
+
+    pub(crate) fn ballot(&mut self) -> Vec<i64> {
+        let mut ballot = vec![0; self.votes.words()];
+        self.votes.fill(&mut self.board, &mut ballot).unwrap();
+        ballot
     }
 
     pub(crate) fn take_effects(&mut self) {
@@ -148,6 +155,10 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(setup: &Setup) -> Self {
+        Self::with_mode(setup, DivergenceMode::default())
+    }
+
+    pub(crate) fn with_mode(setup: &Setup, mode: DivergenceMode) -> Self {
         let ranks = u32::try_from(setup.host.len()).unwrap();
         let record = |(rank, pages): (u32, &u32)| match *pages {
             NO_POOL => StartRecord::without_pool(rank, ranks),
@@ -169,9 +180,9 @@ impl Cluster {
                 _ => Rank::follower(member, 1, cache),
             };
             Station {
-                rank: rank_of(cache),
+                rank: rank_of(cache).with_mode(mode),
                 board: Board::new(rank, setup.tiers.window).unwrap(),
-                votes: VoteMachine::new(rank, EPOCH, setup.tiers.window, Pacing::default()).unwrap(),
+                votes: VoteMachine::new(rank, EPOCH, setup.tiers.window, Pacing::default()).unwrap().with_mode(mode),
                 device: SlotPool::new(setup.device, setup.page, 0).unwrap(),
                 started: BTreeMap::new(),
                 queried: vec![],
@@ -226,13 +237,13 @@ impl Cluster {
         self.close();
     }
 
+    /// The vote that the next frame carries.
+    pub(crate) fn frame(&mut self, newest: Reduced) {
+        self.newest = Some(newest);
+    }
+
     pub(crate) fn vote(&mut self) {
-        let fill = |station: &mut Station| {
-            let mut ballot = vec![0; station.votes.words()];
-            station.votes.fill(&mut station.board, &mut ballot).unwrap();
-            ballot
-        };
-        let ballots: Vec<Vec<i64>> = self.stations.iter_mut().map(fill).collect();
+        let ballots: Vec<Vec<i64>> = self.stations.iter_mut().map(Station::ballot).collect();
         let mut reduced = ballots[0].clone();
         ballots[1..].iter().for_each(|ballot| reduce_min(&mut reduced, ballot));
         for station in &mut self.stations {

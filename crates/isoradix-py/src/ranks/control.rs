@@ -1,10 +1,11 @@
 //! The leader's decisions.
 
 use isoradix_core::Ordinal;
-use isoradix_core::protocol::{self, Mode};
+use isoradix_core::protocol::{self, Mode, TopTier};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
-use crate::errors::{self, describe};
+use crate::errors::{self, Class, describe};
 use crate::scalars::{self, Scalar};
 
 type Core = protocol::Control;
@@ -61,7 +62,21 @@ impl Control {
         Self(Core::Stop)
     }
 
-    /// What it decides: "terminate", "time_out", "abort", "mode" or "stop".
+    /// The tiers up to this one are on from here, and those above are off: no copy begins there, and no hit is offered. What is
+    /// under way ends as it would have.
+    ///
+    /// Args:
+    ///     top: "l1" for the device alone, "l2" for device and host, "l3" for all.
+    ///
+    /// Raises:
+    ///     InvalidInputError: there is no such tier.
+    ///     InputTypeError: `top` is no str.
+    #[staticmethod]
+    fn tiers(top: &Bound<'_, PyAny>) -> PyResult<Self> {
+        top_tier(top).map(Core::Tiers).map(Self)
+    }
+
+    /// What it decides: "terminate", "time_out", "abort", "mode", "stop" or "tiers".
     #[getter]
     fn kind(&self) -> &'static str {
         match self.0 {
@@ -70,12 +85,22 @@ impl Control {
             Core::Abort(_) => "abort",
             Core::Mode(_) => "mode",
             Core::Stop => "stop",
+            Core::Tiers(_) => "tiers",
             // The core may learn new kinds before this binding does.
             _ => "other",
         }
     }
 
-    /// The operation that it is about; None for a mode or a stop.
+    /// The highest tier that is on from here, of a switch of tiers; else None.
+    #[getter]
+    fn top(&self) -> Option<&'static str> {
+        match self.0 {
+            Core::Tiers(top) => Some(top.as_str()),
+            _ => None,
+        }
+    }
+
+    /// The operation that it is about; None for a mode, a stop or tiers.
     #[getter]
     fn operation(&self) -> Option<u64> {
         match self.0 {
@@ -106,6 +131,7 @@ impl Control {
         let operands = match self.0 {
             Core::Terminate(k) | Core::TimeOut(k) | Core::Abort(k) => k.to_string(),
             Core::Mode(Mode { key, value }) => format!("{key}, {value}"),
+            Core::Tiers(top) => format!("{:?}", top.as_str()),
             _ => String::new(),
         };
         format!("Control.{}({operands})", self.kind())
@@ -114,6 +140,20 @@ impl Control {
 
 fn ordinal(given: &Bound<'_, PyAny>) -> PyResult<Ordinal> {
     scalars::OPERATION.read(given).map(Ordinal)
+}
+
+/// Reads `"l1"`, `"l2"` or `"l3"`.
+fn top_tier(given: &Bound<'_, PyAny>) -> PyResult<TopTier> {
+    const HINT: &str = "hint: \"l1\" for the device alone, \"l2\" for device and host, \"l3\" for all";
+    let py = given.py();
+    let name = given
+        .cast::<PyString>()
+        .map_err(|_| errors::input_type(py, format!("top is {}, expected a str\n{HINT}", describe(given))))?
+        .to_string_lossy();
+    TopTier::from_name(&name).ok_or_else(|| {
+        let message = format!("top is {name:?}, limits \"l1\" to \"l3\"\n{HINT}");
+        errors::new(py, Class::InvalidInput, message)
+    })
 }
 
 impl Control {

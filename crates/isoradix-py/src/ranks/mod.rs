@@ -1,6 +1,6 @@
 //! Many ranks: their agreement at start, boards, votes, frames, and the rank that joins them to a cache.
 //!
-//! Files, each using only those before it: `refusals`; `start`, `control`, `frame`, `effects`, `run_ahead`; `board`, `votes`,
+//! Files, each using only those before it: `refusals`, `mode`; `start`, `control`, `frame`, `effects`, `run_ahead`; `board`, `votes`,
 //! `wait`; `rank`; `batch`.
 
 mod batch;
@@ -8,6 +8,7 @@ mod board;
 mod control;
 mod effects;
 mod frame;
+mod mode;
 mod rank;
 pub(crate) mod refusals;
 mod run_ahead;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use isoradix_core::operation::Kind;
-use isoradix_core::protocol::{Member, RunAhead};
+use isoradix_core::protocol::{DivergenceMode, Member, RunAhead};
 use isoradix_core::{DeviceRoom, Ordinal, PerRank, Rank as Core, SLOT_LIMIT, StepError};
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use pyo3::{PyTraverseError, PyVisit};
@@ -13,6 +14,7 @@ use super::board::{self, Board, Core as BoardCore, SharedBoard};
 use super::control::Control;
 use super::effects;
 use super::frame::{self, FrameInfo};
+use super::mode;
 use super::refusals;
 use super::run_ahead::{DEPTH, EDGE, EDGES, FRAMES};
 use super::votes::Reduced;
@@ -65,7 +67,7 @@ impl Rank {
     /// Gives a cache and a board to a rank that `make` makes.
     fn seated(
         (cache, board): (Given<'_, '_>, Given<'_, '_>),
-        Seat { domain, epoch, first_step }: Seat<'_, '_>,
+        Seat { domain, epoch, first_step, mode }: Seat<'_, '_>,
         leads: bool,
         make: impl FnOnce(Member, u64, isoradix_core::TieredCache) -> Core,
     ) -> PyResult<Self> {
@@ -75,6 +77,7 @@ impl Rank {
         let domain = domain.map_or(Ok(0), |domain| DOMAIN.read_u32(domain))?;
         let member = Member { domain, epoch: scalars::EPOCH.read(epoch)?, rank: *rank };
         let first_step = first_step.map_or(Ok(1), |step| FIRST_STEP.read(step))?;
+        let mode = mode.map_or(Ok(DivergenceMode::default()), mode::read)?;
         let refuse = |message: String| Err(errors::new(py, Class::InvalidInput, message));
         if (*rank, *window) != (board.rank, board.window) {
             return refuse(format!(
@@ -91,7 +94,7 @@ impl Rank {
             if *board.ranked.get_or_init(|| id) != id {
                 return Some("Board");
             }
-            machine.give_to(|cache| make(member, first_step, cache));
+            machine.give_to(|cache| make(member, first_step, cache).with_mode(mode));
             None
         })?;
         if let Some(what) = taken {
@@ -125,6 +128,7 @@ struct Seat<'a, 'py> {
     domain: Option<Given<'a, 'py>>,
     epoch: Given<'a, 'py>,
     first_step: Option<Given<'a, 'py>>,
+    mode: Option<Given<'a, 'py>>,
 }
 
 /// The rank of a machine that was given one.
@@ -144,15 +148,20 @@ impl Rank {
     ///     first_step: the first step that is applied, equal on all ranks.
     ///     edges: ranks to which this one sends its frames.
     ///     depth: pipeline stages; frames in flight on an edge are bounded by one more.
+    ///     mode: what a digest other than the leader's does, equal on all ranks: "enforce" raises DivergenceError, "observe" keeps the
+    ///         first in `parted` and goes on, "off" compares none.
     ///
     /// Raises:
     ///     InvalidInputError: a value is out of its range; cache and board are not of one rank and window, or have a rank already.
     ///     InputTypeError: a value has the wrong type.
     #[staticmethod]
     #[pyo3(
-        signature = (cache, board, *, epoch, domain = None, first_step = None, edges = None, depth = None),
-        text_signature = "(cache, board, *, epoch, domain=0, first_step=1, edges=0, depth=1)"
+        signature = (
+            cache, board, *, epoch, domain = None, first_step = None, edges = None, depth = None, mode = None
+        ),
+        text_signature = "(cache, board, *, epoch, domain=0, first_step=1, edges=0, depth=1, mode='enforce')"
     )]
+    #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn leader(
         cache: Given<'_, '_>,
         board: Given<'_, '_>,
@@ -161,10 +170,11 @@ impl Rank {
         first_step: Option<Given<'_, '_>>,
         edges: Option<Given<'_, '_>>,
         depth: Option<Given<'_, '_>>,
+        mode: Option<Given<'_, '_>>,
     ) -> PyResult<Self> {
         let edges = edges.map_or(Ok(0), |edges| EDGES.read_u32(edges))?;
         let depth = depth.map_or(Ok(1), |depth| DEPTH.read_u32(depth))?;
-        Self::seated((cache, board), Seat { domain, epoch, first_step }, true, |member, first_step, cache| {
+        Self::seated((cache, board), Seat { domain, epoch, first_step, mode }, true, |member, first_step, cache| {
             Core::leader(member, first_step, RunAhead::new(edges, depth), cache)
         })
     }
@@ -172,8 +182,8 @@ impl Rank {
     /// Any other rank. Args and errors as for `leader`.
     #[staticmethod]
     #[pyo3(
-        signature = (cache, board, *, epoch, domain = None, first_step = None),
-        text_signature = "(cache, board, *, epoch, domain=0, first_step=1)"
+        signature = (cache, board, *, epoch, domain = None, first_step = None, mode = None),
+        text_signature = "(cache, board, *, epoch, domain=0, first_step=1, mode='enforce')"
     )]
     fn follower(
         cache: Given<'_, '_>,
@@ -181,16 +191,17 @@ impl Rank {
         epoch: Given<'_, '_>,
         domain: Option<Given<'_, '_>>,
         first_step: Option<Given<'_, '_>>,
+        mode: Option<Given<'_, '_>>,
     ) -> PyResult<Self> {
-        Self::seated((cache, board), Seat { domain, epoch, first_step }, false, Core::follower)
+        Self::seated((cache, board), Seat { domain, epoch, first_step, mode }, false, Core::follower)
     }
 
     /// A rank alone, which does again what another one, leader or follower, has done: it is to `follow` the frames of that run, and
     /// believes what they say of votes. Args and errors as for `leader`.
     #[staticmethod]
     #[pyo3(
-        signature = (cache, board, *, epoch, domain = None, first_step = None),
-        text_signature = "(cache, board, *, epoch, domain=0, first_step=1)"
+        signature = (cache, board, *, epoch, domain = None, first_step = None, mode = None),
+        text_signature = "(cache, board, *, epoch, domain=0, first_step=1, mode='enforce')"
     )]
     fn of_the_past(
         cache: Given<'_, '_>,
@@ -198,8 +209,9 @@ impl Rank {
         epoch: Given<'_, '_>,
         domain: Option<Given<'_, '_>>,
         first_step: Option<Given<'_, '_>>,
+        mode: Option<Given<'_, '_>>,
     ) -> PyResult<Self> {
-        Self::seated((cache, board), Seat { domain, epoch, first_step }, false, Core::of_the_past)
+        Self::seated((cache, board), Seat { domain, epoch, first_step, mode }, false, Core::of_the_past)
     }
 
     /// The leader enters its next step: stamps a frame, applies it, and gives its bytes to be sent to every receiver.
@@ -362,6 +374,13 @@ impl Rank {
     #[getter]
     fn digest(&self, py: Python<'_>) -> PyResult<u64> {
         self.shared.enter(py, |machine| ranked(machine).digest())
+    }
+
+    /// The first difference from the leader's digest, as a DivergenceError, where `mode` observes it; else None.
+    #[getter]
+    fn parted<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBaseException>>> {
+        let parted = self.shared.enter(py, |machine| ranked(machine).parted().cloned())?;
+        Ok(parted.map(|found| refusals::from_divergence(py, &found).into_value(py).into_bound(py)))
     }
 
     /// The cache, for its verbs.

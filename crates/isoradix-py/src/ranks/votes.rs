@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use isoradix_core::protocol::{self, Pace, Pacing};
+use isoradix_core::protocol::{self, DivergenceMode, Pace, Pacing};
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::board::{self, Board, SharedBoard};
+use super::mode;
 use super::refusals;
 use crate::errors::{self, Class, describe};
 use crate::guard::Guarded;
@@ -68,6 +70,8 @@ impl Reduced {
 ///     window: operations that may be open at a time, 1 to 4096; that of the board.
 ///     pacing: milliseconds between votes (while operations are under way, while there are none, while some rank is paused),
 ///         each 0 to 2**32 - 1.
+///     mode: what unequal digests do, equal on all ranks: "enforce" raises DivergenceError, "observe" keeps the first in `parted`,
+///         "off" compares none.
 ///
 /// Raises:
 ///     InvalidInputError: a value is out of its range.
@@ -87,8 +91,8 @@ pub(crate) struct VoteMachine {
 impl VoteMachine {
     #[new]
     #[pyo3(
-        signature = (rank, epoch, window = None, pacing = None),
-        text_signature = "(rank, epoch, window=64, pacing=(0, 2, 50))"
+        signature = (rank, epoch, window = None, pacing = None, *, mode = None),
+        text_signature = "(rank, epoch, window=64, pacing=(0, 2, 50), *, mode='enforce')"
     )]
     fn new(
         py: Python<'_>,
@@ -96,11 +100,14 @@ impl VoteMachine {
         epoch: Given<'_, '_>,
         window: Option<Given<'_, '_>>,
         pacing: Option<Given<'_, '_>>,
+        mode: Option<Given<'_, '_>>,
     ) -> PyResult<Self> {
         let (rank, epoch) = (scalars::RANK.read_u32(rank)?, scalars::EPOCH.read(epoch)?);
         let window = window.map_or(Ok(64), |window| scalars::WINDOW.read_u32(window))?;
         let pacing = pacing.map_or(Ok(Pacing::default()), read_pacing)?;
+        let mode = mode.map_or(Ok(DivergenceMode::default()), mode::read)?;
         let core = Core::new(rank, epoch, window, pacing).map_err(|error| refusals::from_protocol(py, &error))?;
+        let core = core.with_mode(mode);
         let (id, words, board) = (board::next_id(), core.words(), OnceLock::new());
         Ok(Self { inner: Guarded::new("VoteMachine", core), id, rank, window, words, board })
     }
@@ -207,6 +214,14 @@ impl VoteMachine {
     #[getter]
     fn paused(&self, py: Python<'_>) -> PyResult<bool> {
         self.inner.enter(py, || false, |votes| votes.is_paused())
+    }
+
+    /// The first vote that showed unequal digests, as a DivergenceError, where `mode` observes it; else None. All ranks see it in
+    /// the same vector.
+    #[getter]
+    fn parted<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBaseException>>> {
+        let parted = self.inner.enter(py, || false, |votes| votes.parted().cloned())?;
+        Ok(parted.map(|found| refusals::from_divergence(py, &found).into_value(py).into_bound(py)))
     }
 
     /// Votes in which this rank had no digest to compare, since its scheduler was thousands of steps ahead. For a report.

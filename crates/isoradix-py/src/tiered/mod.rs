@@ -521,6 +521,12 @@ impl TieredCache {
         self.shared.view(py, |machine| HostLedger::from(machine.cache().host().ledger()))
     }
 
+    /// The highest tier that is on, "l1", "l2" or "l3": what `Control.tiers` said last. "l3" at first.
+    #[getter]
+    fn top_tier(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.shared.view(py, |machine| machine.cache().top_tier().as_str())
+    }
+
     /// Operations issued so far: the next one's ordinal.
     #[getter]
     fn issued(&self, py: Python<'_>) -> PyResult<u64> {

@@ -46,6 +46,7 @@ impl<'a> Reference<'a> {
         for action in taken.iter().flat_map(|taken| taken.actions(cache.operations())) {
             self.model.apply(&action).map_err(|refused| Wrong::new("model", format!("{action:?}: {refused}")))?;
         }
+        self.model.switch(framed.controls);
         // The capacity is what all ranks could back when they voted, up to the one agreed at start.
         if let Some(backable) = framed.backable() {
             self.model.lower(backable);

@@ -7,7 +7,7 @@ use crate::request::What;
 use crate::rng::{self, Purpose, roll};
 use isoradix_core::Ordinal;
 use isoradix_core::operation::{Kind, Operation, State};
-use isoradix_core::protocol::Control;
+use isoradix_core::protocol::{Control, TopTier};
 use std::collections::BTreeMap;
 
 /// Quiet steps after which the leader stops.
@@ -102,6 +102,7 @@ impl Cluster<'_> {
         self.leading.seen.retain(|operation, _| live.iter().any(|(_, live)| live == operation));
         controls.extend(self.meddled(step));
         controls.extend(self.meddled_load(step));
+        controls.extend(self.switched(step));
         if self.leading.stops {
             controls.push(Control::Stop);
         }
@@ -134,6 +135,17 @@ impl Cluster<'_> {
         let load = operations.filter(open).last()?.ordinal();
         let word = (2..8).find_map(|again| self.meddles(step, again))?;
         Some(if word.is_multiple_of(2) { Control::TimeOut(load) } else { Control::Abort(load) })
+    }
+
+    /// Tiers go off and on while that fault is on; after it all are on again.
+    fn switched(&self, step: u64) -> Option<Control> {
+        let top = self.stations[0].core.cache().top_tier();
+        let Some(permille) = self.faults.largest(FaultKind::SwitchedTiers) else {
+            return (top != TopTier::Storage).then_some(Control::Tiers(TopTier::Storage));
+        };
+        let word = |which| roll(self.scenario.seed, Purpose::Meddle, [step, 9, which]);
+        let throws = rng::below(word(0), 1000) < permille;
+        throws.then(|| pick(&TopTier::ALL, word(1))).flatten().map(|top| Control::Tiers(*top))
     }
 
     /// After each of the leader's steps: once requests have dried up and everything is at rest, the next frame is the last.

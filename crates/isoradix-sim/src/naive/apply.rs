@@ -71,7 +71,7 @@ impl Model {
                 Kind::Prefetch => self.graft(part, usize::try_from(share.tokens).map_err(|_| Refused::Pages)?),
             }
         }
-        if kind == Kind::Backup && self.settings.storage {
+        if kind == Kind::Backup && self.settings.storage && !self.storage_is_off() {
             self.stores.extend(to_store);
         }
         Ok(())

@@ -6,14 +6,15 @@ use super::node::Span;
 use super::operation::{Part, Receipt};
 
 impl Model {
-    /// Slots that loading a host lock's path would take; 0 if it is declined: nothing left, too little, or the window is full and
-    /// no other load of this step has a place there.
+    /// Slots that loading a host lock's path would take; 0 if it is declined: nothing left, too little, host is off, or the window
+    /// is full and no other load of this step has a place there.
     ///
     /// # Errors
     /// The receipt is not out.
     pub(crate) fn load_back_need(&self, receipt: u64) -> Result<u64, Refused> {
         let need = self.to_load(self.host_receipt(receipt)?).tokens as u64;
-        let declined = need < self.settings.load_back_min || (self.loads.is_empty() && !self.has_room());
+        let full = self.loads.is_empty() && !self.has_room();
+        let declined = need < self.settings.load_back_min || full || self.host_is_off();
         Ok(if declined { 0 } else { need })
     }
 

@@ -2,6 +2,7 @@
 
 use isoradix_core::Namespace;
 use isoradix_core::operation::Kind;
+use isoradix_core::protocol::{Control, TopTier};
 
 use super::answers::{Issued, Refused, Settings, Sizes};
 use super::node::Node;
@@ -37,6 +38,8 @@ pub(crate) struct Model {
     pub(super) ticket: u64,
     /// Host copies given up so far.
     pub(super) given_up: u64,
+    /// The highest tier that is on.
+    pub(super) top: TopTier,
 }
 
 impl Model {
@@ -64,6 +67,7 @@ impl Model {
             receipt: 0,
             ticket: 0,
             given_up: 0,
+            top: TopTier::Storage,
         }
     }
 
@@ -82,6 +86,28 @@ impl Model {
     /// The capacity is at least what all ranks can back, up to the one at start.
     pub(crate) fn raise(&mut self, backable: u32) {
         self.capacity = self.capacity.max(backable.min(self.settings.capacity));
+    }
+
+    /// What a frame decides about tiers, after what it does to operations. What goes off forgets what it was to begin.
+    pub(crate) fn switch(&mut self, controls: &[Control]) {
+        for control in controls {
+            let Control::Tiers(top) = control else { continue };
+            self.top = *top;
+            if self.host_is_off() {
+                self.wishes.clear();
+            }
+            if self.storage_is_off() {
+                self.stores.clear();
+            }
+        }
+    }
+
+    pub(super) fn host_is_off(&self) -> bool {
+        self.top == TopTier::Device
+    }
+
+    pub(super) fn storage_is_off(&self) -> bool {
+        self.top != TopTier::Storage
     }
 
     /// Host pages that are occupied: by operations, by the tree, by what a reset left behind.

@@ -9,7 +9,7 @@ use super::operation::Part;
 
 impl Model {
     /// Asks for what comes after the anchor in the key; gives a ticket, or nothing if it is declined: too little, an anchor that is not on host,
-    /// or a full window. The anchor is host-locked from now on.
+    /// a full window, or storage that is off. The anchor is host-locked from now on.
     ///
     /// # Errors
     /// The anchor is no node, or no prefix of the key.
@@ -21,7 +21,7 @@ impl Model {
         }
         let tokens = key.len() - above.len();
         let too_little = tokens == 0 || (tokens as u64) < self.settings.prefetch_min;
-        if too_little || self.on_host_or_root(anchor).is_err() || !self.has_room() {
+        if self.storage_is_off() || too_little || self.on_host_or_root(anchor).is_err() || !self.has_room() {
             return Ok(None);
         }
         let ticket = self.ticket;

@@ -14,6 +14,9 @@ impl Model {
         self.split_at(namespace, &key[..cached]);
         self.stamp(namespace, &key[..cached]);
         let (hit_tokens, node) = self.on_device(namespace, &key[..cached]);
+        if self.host_is_off() {
+            return Found { hit_tokens, node, host_tokens: 0, host_node: node };
+        }
         let host_node = self.node_at(namespace, &key[..cached]).map_or(0, |node| node.sequence);
         Found { hit_tokens, node, host_tokens: cached as u64 - hit_tokens, host_node }
     }

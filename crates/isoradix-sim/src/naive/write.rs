@@ -11,6 +11,9 @@ impl Model {
     /// Write-through: an inserted path is wished for, unless it is on host or on its way there.
     pub(super) fn wish_through(&mut self, namespace: &Namespace, path: &[u32]) {
         let Writing::Through { .. } = self.settings.writing else { return };
+        if self.host_is_off() {
+            return;
+        }
         let lacking = self.path(namespace, path).into_iter().filter(|node| self.lacks_backup(node));
         let lacking: Vec<u64> = lacking.map(|node| node.sequence).collect();
         self.wishes.extend(lacking);
@@ -19,6 +22,9 @@ impl Model {
     /// Write-back: the oldest dirty leaves that may go are wished for, until enough is free, clean, or on its way to host.
     pub(super) fn wish_back(&mut self, device_free: u64) {
         let Writing::Back { low_water } = self.settings.writing else { return };
+        if self.host_is_off() {
+            return;
+        }
         let backups = self.operations.iter().filter(|operation| operation.kind == Kind::Backup);
         let coming: usize = backups.flat_map(|operation| &operation.parts).map(|part| part.span.tokens).sum();
         let safe = device_free + self.safe() + coming as u64;

@@ -64,6 +64,8 @@ pub(crate) const LOGICAL: &[(&str, &str)] = &[
     ("Rank::follower", "its place in the domain"),
     ("Rank::of_the_past", "its place in the domain; it applies the frames of a journal"),
     ("Rank::follow", "applies a frame"),
+    ("Rank::with_mode", "configuration, equal on all ranks"),
+    ("DivergenceMode::*", "a table"),
     ("Rank::close_step", "issues what the step wished for; free slots are counted logically"),
     ("Rank::begin_loads", "issues what the step wished for"),
     ("Rank::take_effects", "gives what is to be carried out"),
@@ -94,6 +96,7 @@ pub(crate) const LOGICAL: &[(&str, &str)] = &[
     ("HostPool::release", "pages that logical code gives up"),
     ("HostPool::lower", "Agreed"),
     ("HostPool::raise", "Agreed"),
+    ("TopTier::*", "a table"),
     // Timers on the framed clock.
     ("Deadline::*", "Agreed clock"),
     ("Retry::*", "Agreed clock and outcomes"),
@@ -106,6 +109,10 @@ pub(crate) const LOGICAL: &[(&str, &str)] = &[
     ("blame", "evidence"),
     // Sizes, and MIN itself.
     ("VoteMachine::new", "configuration"),
+    (
+        "VoteMachine::with_mode",
+        "configuration, equal on all ranks: it decides nothing, but whether a difference ends the rank",
+    ),
     ("TrailingVote::new", "a limit that is equal on all ranks"),
     ("RunAhead::new", "topology"),
     ("Patience::*", "configuration"),

@@ -81,6 +81,8 @@ def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any
         "policy": _policy(params.eviction_policy, memory.radix_eviction_policy_config or {}),
         "bigram": params.is_eagle,
         "window": chosen.window,
+        "mode": chosen.mode,
+        "tiers": chosen.tiers,
         "pacing": (chosen.vote_ms, chosen.idle_vote_ms, PAUSED_VOTE_MS),
         "journal_records": chosen.journal_records,
         "journal": None if chosen.journal is None else Path(chosen.journal),

@@ -6,7 +6,7 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -33,6 +33,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     low_water: _Share = 0.12
     """Under `--hicache-write-policy write_back`: the share of the device that is kept free or clean. Less loses what is
     evicted before it is copied; more keeps twice what host could have used for something else."""
+    mode: Literal["off", "observe", "enforce"] = "enforce"
+    """What a divergence does: `enforce` ends the server, `observe` tells of it once and goes on, `off` compares no
+    digests."""
+    tiers: Literal["l1", "l2", "l3"] = "l3"
+    """The highest tier that is on, to tell whose fault something is: `l1` leaves host memory alone, whatever the
+    server's flags say."""
     load_back_min: _Count = 10
     """Tokens; a shorter hit in host memory is computed again."""
     vote_ms: _Milliseconds = 5

@@ -8,7 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::operation::{Action, Kind, Operation};
-use isoradix_core::protocol::{Board, Control, Member, Pacing, Reduced, RunAhead, StartRecord, VoteMachine, agree};
+use isoradix_core::protocol::{
+    Board, Control, Member, Pacing, Reduced, RunAhead, StartRecord, TopTier, VoteMachine, agree,
+};
 use isoradix_core::{
     Config, HostLockReceipt, LockReceipt, Namespace, Ordinal, PerRank, PinReceipt, PrefetchTicket, Rank, SlotPool,
     TieredCache, Tiers, Writing,
@@ -120,6 +122,7 @@ impl Twins {
         let actions = self.model.actions(&records);
         let freed = actions.iter().map(|action| self.act(action)).sum();
         let vote = self.newest.as_ref().filter(|(reduced, _)| frame.vote() == Some(reduced.vote()));
+        self.model.switch(&controls);
         let framed = Framed { vote: vote.map(|(_, words)| &words[..]), controls: &controls };
         if let Some(backable) = framed.backable() {
             self.model.lower(backable);
@@ -149,6 +152,19 @@ impl Twins {
     }
 
     fn controls(&mut self) -> Vec<Control> {
+        let mut controls = self.ended();
+        let all = self.rank.cache().top_tier() == TopTier::Storage;
+        if self.random.below(if all { 20 } else { 3 }) == 0 {
+            let off = *self.random.pick(&[TopTier::Device, TopTier::Host]).unwrap();
+            let top = if all { off } else { TopTier::Storage };
+            self.count("tiers", top.as_str());
+            controls.push(Control::Tiers(top));
+        }
+        controls
+    }
+
+    /// Now and then an operation is given up.
+    fn ended(&mut self) -> Vec<Control> {
         let open: Vec<Ordinal> = self.rank.cache().operations().iter().map(Operation::ordinal).collect();
         let picked = self.random.pick(&open).copied();
         let Some(k) = picked.filter(|_| self.random.below(6) == 0) else { return vec![] };
@@ -278,6 +294,9 @@ fn the_real_cache_and_the_model_agree() {
         ("evict", "demoted"),
         ("evict", "dropped dirty"),
         ("copies", "given up"),
+        ("tiers", "l1"),
+        ("tiers", "l2"),
+        ("tiers", "l3"),
     ];
     for what in due {
         assert!(tally.get(&what).is_some_and(|times| *times > 1), "{what:?} is too rare: {tally:#?}");
