@@ -156,8 +156,10 @@ def test_the_names_of_sglang() -> None:
     assert make.of(range_of(10)) == names
     assert make.of(range_of(10)[4:], previous=names[0]) == names[1:]
     assert make.of(range_of(4), (None, None)) == names[:1]
-    with pytest.raises(InvalidInputError, match="no names in SGLang"):
-        make.of(range_of(4), ("lora", None))
+    seed = hashlib.sha256(b"sglang-cache-namespace-v1\1\4\0\0\0\0\0\0\0lora\0").hexdigest()
+    assert make.of(range_of(4), ("lora", None)) == [f"{sglang_hash([0, 1, 2, 3], seed)}_org-model_1_2".encode()]
+    pairs: list[Any] = [None, (None, ""), ("", None), ("ab", "c"), ("a", "bc")]
+    assert len({make.of(range_of(4), pair)[0] for pair in pairs}) == len(pairs)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,7 @@ def test_the_names_of_sglang() -> None:
         ({"mla": True, "tp_rank": 1, "tp_size": 2}, "_m"),
         ({"tp_size": 2, "pp_rank": 1, "pp_size": 4}, "_m_0_2_4_1"),
         ({"mla": True, "pp_rank": 2, "pp_size": 4}, "_m_4_2"),
+        ({"pp_rank": 1, "pp_size": 2, "cp_rank": 1, "cp_size": 3}, "_m_0_1_2_1_cp1_3"),
     ],
 )
 def test_the_suffixes_of_sglang(options: dict[str, Any], suffix: str) -> None:

@@ -151,8 +151,8 @@ class PageKeys:
 class SGLangKeys:
     """Names of pages in a file store that SGLang's `HiCacheFile` has written or is to read, by `file://...?format=sglang`.
 
-    The name is the page's chained SHA-256 in hexadecimal, without a seed, and a suffix of model and shard. It says
-    nothing of revision, dtype or layout, and a page has no checksum: use it only for a store that this model alone
+    The name is the page's chained SHA-256 in hexadecimal, seeded by the namespace, and a suffix of model and shard. It
+    says nothing of revision, dtype or layout, and a page has no checksum: use it only for a store that this model alone
     uses. `PageViews.of_pool` with order "part" has the bytes of SGLang's layouts layer_first and page_first_direct,
     with "token" those of page_first. The names are those of SGLang 0.5.23.
 
@@ -161,6 +161,7 @@ class SGLangKeys:
         page_size: tokens of a page.
         tp_rank, tp_size: place in the tensor-parallel group.
         pp_rank, pp_size: pipeline stage, and how many there are.
+        cp_rank, cp_size: place in the context-parallel group of attention.
         mla: whether the model has latent attention: its ranks share pages.
         bigram: whether a unit is a pair of neighbouring tokens (EAGLE).
 
@@ -177,10 +178,12 @@ class SGLangKeys:
         tp_size: int = 1,
         pp_rank: int = 0,
         pp_size: int = 1,
+        cp_rank: int = 0,
+        cp_size: int = 1,
         mla: bool = False,
         bigram: bool = False,
     ) -> None:
-        for rank, size in ((tp_rank, tp_size), (pp_rank, pp_size)):
+        for rank, size in ((tp_rank, tp_size), (pp_rank, pp_size), (cp_rank, cp_size)):
             if not 0 <= rank < size:
                 raise InvalidInputError(f"rank {rank} of {size}\nhint: ranks are counted from 0")
         self._page_size, self._bigram = page_size, bigram
@@ -189,6 +192,8 @@ class SGLangKeys:
             suffix += f"_{tp_rank}_{tp_size}"
         if pp_size > 1:
             suffix += f"_{pp_size}_{pp_rank}"
+        if cp_size > 1:
+            suffix += f"_cp{cp_rank}_{cp_size}"
         self._suffix = suffix.encode()
         self.writes: Final = not mla or tp_rank == 0
         """Whether this rank stores pages."""
@@ -198,19 +203,28 @@ class SGLangKeys:
 
         Args:
             tokens, previous: as of `PageKeys.of`.
-            namespace: the default one; SGLang's names know of no other.
+            namespace: the pair (extra key, salt) that it is in; None is the default one.
 
         Raises:
             InvalidInputError, InputTypeError: tokens, namespace or `previous` are not acceptable.
         """
-        if _pair(namespace) != (None, None):
-            raise InvalidInputError(
-                f"namespace {namespace!r} has no names in SGLang's file store: pages of all would be mixed\n"
-                "hint: keep namespaces in a store of our own keys"
-            )
-        seed = None if previous is None else bytes.fromhex(previous[: 2 * HASH_BYTES].decode())
+        if previous is None:
+            seed = _sglang_seed(*_pair(namespace))
+        else:
+            seed = bytes.fromhex(previous[: 2 * HASH_BYTES].decode())
         hashes = page_hashes(tokens, self._page_size, bigram=self._bigram, previous=seed)
         return [page.hex().encode() + self._suffix for page in hashes]
+
+
+def _sglang_seed(extra_key: str | None, salt: str | None) -> bytes | None:
+    """What SGLang 0.5.23 chains the first page of a namespace to."""
+    if extra_key is None and salt is None:
+        return None
+    seed = hashlib.sha256(b"sglang-cache-namespace-v1")
+    for part in (extra_key, salt):
+        data = b"" if part is None else _text(part)
+        seed.update(b"\0" if part is None else b"\1" + len(data).to_bytes(8, "little") + data)
+    return seed.digest()
 
 
 def encode(*values: str | int | bool | None) -> bytes:
