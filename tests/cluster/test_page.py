@@ -34,7 +34,7 @@ def result(rank: int) -> RankResult:
         digests=np.arange(50, dtype="<u8").tobytes(),
         tree_digest=9,
         steps=log.packed(),
-        served={name: array("q", [100, 200, 300]).tobytes() for name in ("lengths", "device", "host")},
+        served={name: array("q", [100, 200, 300]).tobytes() for name in ("lengths", "device", "host", "storage")},
         events=[(20 * MS, "sleep"), (20 * MS, "sleep"), (400 * MS, "ack-delay")],
         totals={f"{name}_tokens": 64 for name in totals},
         operations={"backup": {"issued": 5, "done": 2, "declined": 0, "aborted_short": 2, "aborted_failed": 1}},
