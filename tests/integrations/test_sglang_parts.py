@@ -81,7 +81,13 @@ class TestOptions:
             for meta in getattr(field.type, "__metadata__", ()):
                 limits[field.name] = int(meta.le if largest else meta.ge)
         limits["journal_records"] = min(limits["journal_records"], 100)  # they would be kept
-        assert set(limits) == set(options.Options.__struct_fields__) - {"wait_board", "journal", "mode", "tiers"}
+        assert set(limits) == set(options.Options.__struct_fields__) - {
+            "wait_board",
+            "storage",
+            "journal",
+            "mode",
+            "tiers",
+        }
         given = options.load({f"ISORADIX_{name.upper()}": str(limit) for name, limit in limits.items()})
         Patience(given.report_ms, given.fatal_ms)
         VoteMachine(0, 0, given.window, (given.vote_ms, given.idle_vote_ms, 50))

@@ -13,6 +13,7 @@ from isoradix.integrations.sglang import limits, options
 from isoradix.integrations.sglang.cache import IsoradixCache
 from isoradix.integrations.sglang.domain import connect
 from isoradix.integrations.sglang.pools import ServerSlots, device_pool, host_pool
+from isoradix.integrations.sglang.storage import StorageOptions, open_tier
 from isoradix.integrations.sglang.tiers import TieredIsoradixCache
 from isoradix.kv import DevicePool, HostPool
 
@@ -51,6 +52,13 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         logger.error("this rank has no host memory: %s", host.failure)
     plane = connect(ctx.server_args, chosen)
     engine = make_engine(device, host)
+    asked = StorageOptions.of(memory, chosen)
+    storage, tier = None, None
+    below: dict[str, Any] = {}
+    if asked is not None:
+        backend, tier = open_tier(asked, ctx, plane, host, memory)
+        storage = (backend, asked.policy == "best_effort")
+        below = {"prefetch_min": max(1, asked.threshold), "prefetch_patience": asked.patience}
     driver = Driver(
         plane,
         engine,
@@ -60,9 +68,11 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         settings={"kv": device.shape.describe(), "layout": host.layout},
         writing=_writing(memory.hicache_write_policy, int(allocator.size * chosen.low_water)),
         load_back_min=chosen.load_back_min,
+        l3=tier,
+        **below,
         **_options(params, memory, chosen),
     )
-    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner)
+    cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner, storage)
     allocator.get_kvcache().register_layer_transfer_counter(cache.layers)
     ctx.tp_worker.register_hicache_layer_transfer_counter(cache.layers)
     agreed = driver.cache.host_ledger.capacity

@@ -100,7 +100,7 @@ class IsoradixCache(BasePrefixCache):
         try:
             if self._open:
                 self.end_step()
-            self.driver.enter()
+            self.driver.enter(self._controls())
             self._open = True
             if self._metrics is not None:
                 self._metrics.write()
@@ -112,6 +112,10 @@ class IsoradixCache(BasePrefixCache):
         """What the step wished for begins."""
         self._open = False
         self.driver.end(self._promised())
+
+    def _controls(self) -> list[Control]:
+        """What the leader decides with the next frame."""
+        return []
 
     def _promised(self) -> int:
         """Tokens that admitted requests have still to be given."""
@@ -191,8 +195,9 @@ class IsoradixCache(BasePrefixCache):
     def _count(self, req: Any, cached: int) -> None:
         """The first that the tree sees of an admitted request: what it found."""
         assert self._metrics is not None
-        prompt, host = max(len(req.origin_input_ids), cached), min(req.host_loaded_length, cached)
-        self._metrics.hits.admit(prompt, device=cached - host, host=host)
+        prompt, below = max(len(req.origin_input_ids), cached), min(req.host_loaded_length, cached)
+        storage = min(req.storage_hit_length, below)
+        self._metrics.hits.admit(prompt, device=cached - below, host=below - storage, storage=storage)
 
     def _adopt(self, row: torch.Tensor, known: int, cached: int, node: NodeHandle) -> None:
         """The tree's slots take the place of those that the request computed for tokens cached meanwhile."""

@@ -63,8 +63,6 @@ def _host(ctx: Any, memory: Any, disaggregation: str) -> Iterator[str]:
     pool = params.token_to_kv_pool_allocator.get_kvcache()
     if disaggregation != "null":
         yield f"--enable-hierarchical-cache with --disaggregation-mode {disaggregation}"
-    if memory.hicache_storage_backend is not None:
-        yield f"--hicache-storage-backend {memory.hicache_storage_backend}: there is no external storage yet"
     if memory.hicache_mem_layout not in LAYOUTS:
         yield f"--hicache-mem-layout {memory.hicache_mem_layout}: there are {', '.join(LAYOUTS)}"
     algorithm = ctx.server_args.speculative_algorithm

@@ -53,6 +53,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Folder where `isoradix waits` looks; by default that of the user's temporary files."""
     journal_records: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)] = 4096
     """Decisions kept in memory: those that ranks tell each other when they part."""
+    storage: str | None = None
+    """URL of external storage, whatever `--hicache-storage-backend` says; `docs/storage.md` has them."""
     journal: str | None = None
     """Folder in which every rank writes its journal, for `isoradix diff`, `view` and `replay-journal`."""
     journal_mib: _Count = 1024

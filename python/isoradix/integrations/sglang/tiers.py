@@ -1,9 +1,11 @@
 """The cache with host memory below: what the server calls its hierarchical cache."""
 
+import logging
 from collections.abc import Sized
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+import numpy as np
 import torch
 from sglang.srt.mem_cache.base_prefix_cache import (
     EvictParams,
@@ -14,14 +16,20 @@ from sglang.srt.mem_cache.base_prefix_cache import (
 from sglang.srt.runtime_context import get_memory
 from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
-from isoradix import HostLockReceipt, InvalidInputError, NodeHandle, OutOfSlotsError, StaleHandleError
+from isoradix import Control, HostLockReceipt, InvalidInputError, NodeHandle, OutOfSlotsError, StaleHandleError
 from isoradix.driver import Driver
 from isoradix.integrations.sglang.cache import IsoradixCache, Locked, Receipt, namespace_of, tokens_of
 from isoradix.integrations.sglang.layers import LayerCounter
 from isoradix.integrations.sglang.pools import ServerSlots
+from isoradix.integrations.sglang.prefetch import Prefetches
 from isoradix.kv import HostPool
+from isoradix.storage import Backend, StorageError
 
-NO_STORAGE: Final = "isoradix has no external storage yet; start the server without --hicache-storage-backend"
+logger: Final = logging.getLogger("isoradix")
+
+AT_START: Final = (
+    "isoradix opens its external storage when the server starts; restart it with ISORADIX_STORAGE=URL, or without"
+)
 
 
 class Controller:
@@ -68,17 +76,28 @@ class TieredIsoradixCache(IsoradixCache):
         params, driver, slots: of `IsoradixCache`.
         host: the host pages of this rank, which it closes.
         model_runner: the server's; copies follow its forward stream.
+        storage: external storage, which it closes, and whether requests wait for it no longer than they must.
     """
 
-    enable_storage = False
     hicache_storage_pass_prefix_keys = False
     host_pool_group = None
     ongoing_load_back: Sized = ()
-    ongoing_prefetch: Sized = ()
     ongoing_backup: Sized = ()
 
-    def __init__(self, params: Any, driver: Driver, slots: ServerSlots, host: HostPool, model_runner: Any) -> None:
+    def __init__(
+        self,
+        params: Any,
+        driver: Driver,
+        slots: ServerSlots,
+        host: HostPool,
+        model_runner: Any,
+        storage: tuple[Backend, bool] | None = None,
+    ) -> None:
         super().__init__(params, driver, slots)
+        self._backend: Backend | None = None if storage is None else storage[0]
+        best_effort = storage is not None and storage[1]
+        self.enable_storage = storage is not None
+        self._prefetches = Prefetches(self.tree, driver.plane.place.leads, best_effort)
         self.layers = LayerCounter()
         self.cache_controller = Controller(self.tree, self.layers)
         self.full_kv_pool_host = HostTokens(self.tree)
@@ -92,6 +111,15 @@ class TieredIsoradixCache(IsoradixCache):
             self._metrics.count_transfers(TransferCounts(self.tree, self.metrics_collector, per_token, policy))
 
     # steps
+
+    def begin_step(self, scheduler: Any) -> None:
+        """A round begins: see `IsoradixCache`."""
+        # the server asks for prefetches where a flag of its own names a store, and this one may be named elsewhere
+        scheduler.enable_hicache_storage = self.enable_storage
+        super().begin_step(scheduler)
+
+    def _controls(self) -> list[Control]:
+        return self._prefetches.controls() if self.enable_storage else []
 
     def end_step(self) -> None:
         """What the step wished for begins, after what the model was given to compute before."""
@@ -150,6 +178,7 @@ class TieredIsoradixCache(IsoradixCache):
 
     def reset(self) -> None:
         """Drops everything from both tiers. The server empties its allocator itself, after this."""
+        self._prefetches.clear()
         super().reset()
         self.layers.reset()
 
@@ -158,6 +187,8 @@ class TieredIsoradixCache(IsoradixCache):
         try:
             super().release_host_resources()
         finally:
+            if self._backend is not None:
+                self._backend.close()
             self._host.close()
 
     # walking
@@ -228,39 +259,73 @@ class TieredIsoradixCache(IsoradixCache):
         """Whether a node is on host."""
         return self.tree.node(node).on_host
 
-    # external storage: there is none
+    # external storage
+
+    @property
+    def ongoing_prefetch(self) -> Sized:
+        """Requests that wait for it."""
+        return self._prefetches
+
+    def prefetch_from_storage(
+        self,
+        request: Any,
+        last_host_node: NodeHandle,
+        new_input_tokens: Any,
+        *_hashes: Any,
+        matched_prefix_tokens: Any = (),
+        extra_key: str | None = None,
+        cache_salt: str | None = None,
+        **_options: Any,
+    ) -> bool:
+        """Wishes for what storage has of a request beyond both tiers; whether there is something to wait for."""
+        if not self.enable_storage:
+            return False
+        known = np.asarray(matched_prefix_tokens, dtype=np.int64)
+        key = np.concatenate((known, np.asarray(new_input_tokens, dtype=np.int64)))
+        return self._prefetches.ask(request, key, len(known), (extra_key, cache_salt), last_host_node)
+
+    def check_prefetch_progress(self, request: Any) -> bool:
+        """Whether a request waits for nothing any more."""
+        return self._prefetches.is_over(request)
+
+    def pop_prefetch_loaded_span(self, request: Any) -> tuple[int, int | None]:
+        """Tokens that came for a request, and after how many of its own they begin."""
+        return self._prefetches.take(request)
+
+    def pop_prefetch_loaded_tokens(self, request: Any) -> int:
+        """Tokens that came for a request."""
+        return self._prefetches.take(request)[0]
+
+    def release_aborted_request(self, request: Any) -> None:
+        """A request is gone: what is under way for it ends."""
+        self._prefetches.drop(request)
+
+    def query_storage_hit_length(self, *_args: Any, **_options: Any) -> int:
+        """Nothing is told before it is agreed."""
+        return 0
 
     def attach_storage_backend(self, *_args: Any, **_options: Any) -> tuple[bool, str]:
         """Refused."""
-        return False, NO_STORAGE
+        return False, AT_START
 
     def detach_storage_backend(self) -> tuple[bool, str]:
         """Refused."""
-        return False, NO_STORAGE
+        return False, AT_START
 
     def clear_storage_backend(self) -> bool:
-        """Nothing was there to be cleared."""
-        return False
-
-    def query_storage_hit_length(self, *_args: Any, **_options: Any) -> int:
-        """Nothing is there."""
-        return 0
-
-    def prefetch_from_storage(self, *_args: Any, **_options: Any) -> bool:
-        """Nothing is fetched."""
-        return False
-
-    def check_prefetch_progress(self, _request: Any) -> bool:
-        """Nothing is waited for."""
+        """Removes all pages of the store."""
+        if self._backend is None:
+            return False
+        try:
+            self._backend.clear()
+        except StorageError as error:
+            logger.error("storage was not cleared: %s", error)
+            return False
         return True
 
-    def pop_prefetch_loaded_tokens(self, _request: Any) -> int:
-        """Nothing came."""
-        return 0
-
     def get_last_hash_value(self, _node: NodeHandle) -> None:
-        """No page has a name in storage."""
+        """Names of pages are the tier's own."""
 
     def get_prefix_hash_values(self, _node: NodeHandle) -> list[str]:
-        """No page has a name in storage."""
+        """Names of pages are the tier's own."""
         return []

@@ -1,0 +1,162 @@
+"""External storage of the SGLang plug-in, as far as it needs no SGLang."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("msgspec")
+
+from isoradix import Control, InvalidInputError, TieredCache
+from isoradix.integrations.sglang.options import Options
+from isoradix.integrations.sglang.prefetch import Prefetches
+from isoradix.integrations.sglang.storage import StorageOptions
+
+
+def memory(**flags: Any) -> Any:
+    usual = {
+        "hicache_storage_backend": None,
+        "hicache_storage_prefetch_policy": "best_effort",
+        "hicache_storage_backend_extra_config": None,
+    }
+    return SimpleNamespace(**{**usual, **flags})
+
+
+class TestOptions:
+    def test_nothing_named_is_nothing(self) -> None:
+        assert StorageOptions.of(memory(), Options()) is None
+
+    def test_a_url_goes_before_the_flag(self) -> None:
+        asked = StorageOptions.of(memory(hicache_storage_backend="hf3fs"), Options(storage="redis://x"))
+        assert asked == StorageOptions("redis://x", "best_effort", 256, None)
+
+    def test_the_servers_file_store_is_a_folder_beside_its_own(self, tmp_path: Path, monkeypatch: Any) -> None:
+        monkeypatch.setenv("SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", str(tmp_path / "a b"))
+        asked = StorageOptions.of(memory(hicache_storage_backend="file"), Options())
+        assert asked is not None
+        assert asked.url == (tmp_path / "a b" / "isoradix").as_uri()
+
+    def test_a_cluster_is_found_as_the_server_finds_it(self, monkeypatch: Any) -> None:
+        monkeypatch.setenv("MOONCAKE_MASTER", "cache:50051")
+        asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
+        assert asked is not None
+        assert asked.url == "mooncake://cache:50051?protocol=tcp&segment=0"
+
+    def test_a_timeout_is_as_long_as_the_server_says(self, tmp_path: Path) -> None:
+        config = tmp_path / "extra.json"
+        config.write_text('{"prefetch_threshold": 64, "prefetch_timeout_base": 0.5}')
+        given = memory(hicache_storage_prefetch_policy="timeout", hicache_storage_backend_extra_config=f"@{config}")
+        asked = StorageOptions.of(given, Options(storage="redis://x"))
+        assert asked == StorageOptions("redis://x", "timeout", 64, (500, 250, 10_000))
+
+    @pytest.mark.parametrize(
+        ("flags", "named"),
+        [
+            ({"hicache_storage_backend": "hf3fs"}, "hf3fs.*file, mooncake"),
+            ({"hicache_storage_prefetch_policy": "soon"}, "soon.*timeout"),
+            ({"hicache_storage_backend_extra_config": "{"}, "extra-config {"),
+            ({"hicache_storage_backend_extra_config": "[1]"}, "no JSON object"),
+            ({"hicache_storage_backend_extra_config": "@/nowhere"}, "nowhere"),
+            ({"hicache_storage_backend_extra_config": '{"tp_lcm_size": 2}'}, "tp_lcm_size is unknown"),
+            ({"hicache_storage_backend_extra_config": '{"prefetch_threshold": -1}'}, "prefetch_threshold is -1"),
+            ({"hicache_storage_backend_extra_config": '{"prefetch_threshold": true}'}, "prefetch_threshold is True"),
+        ],
+    )
+    def test_what_is_not_accepted_is_named(self, flags: dict[str, Any], named: str) -> None:
+        url = None if "hicache_storage_backend" in flags else "redis://x"
+        with pytest.raises(InvalidInputError, match=named) as raised:
+            StorageOptions.of(memory(**flags), Options(storage=url))
+        assert "hint:" in str(raised.value)
+
+
+class Tree:
+    """Prefetches as the core has them, by ticket: "wished", "issued" or "over"."""
+
+    def __init__(self) -> None:
+        self.states: list[str] = []
+        self.cached = 0
+        self.declines = False
+
+    def prefetch(self, _key: Any, _namespace: Any, *, anchor: int) -> int | None:
+        if self.declines:
+            return None
+        self.states.append("wished")
+        return len(self.states) - 1
+
+    def prefetch_state(self, ticket: int) -> str:
+        return self.states[ticket]
+
+    def prefetch_operation(self, ticket: int) -> int | None:
+        return 100 + ticket if self.states[ticket] == "issued" else None
+
+    def probe(self, _key: Any, _namespace: Any) -> int:
+        return self.cached
+
+
+def told(controls: list[Control]) -> list[str]:
+    return [repr(control) for control in controls]
+
+
+class TestPrefetches:
+    def ask(self, tree: Tree, *, leads: bool = True, best_effort: bool = False) -> Prefetches:
+        waiting = Prefetches(cast(TieredCache, tree), leads, best_effort)
+        assert waiting.ask("one", np.arange(64), 16, None, 0)
+        return waiting
+
+    def test_a_request_waits_until_its_prefetch_is_over(self) -> None:
+        tree = Tree()
+        waiting = self.ask(tree)
+        for state, over in (("wished", False), ("issued", False), ("over", True)):
+            tree.states[0] = state
+            assert waiting.is_over("one") is over
+            assert waiting.controls() == []
+        tree.cached = 48
+        assert len(waiting) == 1
+        assert waiting.take("one") == (32, 16)
+        assert waiting.take("one") == (0, None)
+        assert len(waiting) == 0
+
+    def test_who_never_asked_or_was_declined_waits_for_nothing(self) -> None:
+        tree = Tree()
+        tree.declines = True
+        waiting = Prefetches(cast(TieredCache, tree), True, False)
+        assert not waiting.ask("one", np.arange(64), 16, None, 0)
+        assert waiting.is_over("one")
+        assert waiting.is_over("another")
+
+    def test_best_effort_ends_what_could_be_admitted_once_it_has_a_number(self) -> None:
+        tree = Tree()
+        waiting = self.ask(tree, best_effort=True)
+        assert not waiting.is_over("one")
+        assert waiting.controls() == []
+        tree.states[0] = "issued"
+        assert told(waiting.controls()) == told([Control.terminate(100)])
+        assert waiting.controls() == []
+
+    def test_what_a_gone_request_waited_for_is_aborted_once(self) -> None:
+        tree = Tree()
+        waiting = self.ask(tree)
+        waiting.drop("one")
+        waiting.drop("one")
+        assert waiting.controls() == []
+        tree.states[0] = "issued"
+        assert told(waiting.controls()) == told([Control.abort(100)])
+        assert waiting.controls() == []
+
+    def test_what_ended_by_itself_is_not_aborted(self) -> None:
+        tree = Tree()
+        waiting = self.ask(tree)
+        waiting.clear()
+        tree.states[0] = "over"
+        assert waiting.controls() == []
+
+    def test_a_follower_says_nothing(self) -> None:
+        tree = Tree()
+        waiting = self.ask(tree, leads=False, best_effort=True)
+        tree.states[0] = "issued"
+        assert not waiting.is_over("one")
+        waiting.drop("one")
+        assert waiting.controls() == []
