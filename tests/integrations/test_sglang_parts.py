@@ -247,7 +247,7 @@ def context(**changes: Any) -> SimpleNamespace:
 
 
 def memory(**changes: Any) -> SimpleNamespace:
-    usual = {"hicache_storage_backend": None, "hicache_mem_layout": "layer_first", "enable_lmcache": False}
+    usual = {"hicache_mem_layout": "layer_first", "enable_lmcache": False}
     return SimpleNamespace(**{**usual, **changes})
 
 
@@ -267,7 +267,6 @@ class TestLimits:
             (context(policy="tlru"), memory(), "null", "--radix-eviction-policy tlru"),
             (context(), memory(enable_lmcache=True), "null", "--enable-lmcache"),
             (context(), memory(), "decode", "--disaggregation-mode decode"),
-            (context(), memory(hicache_storage_backend="file"), "null", "--hicache-storage-backend file"),
             (context(), memory(hicache_mem_layout="page_head"), "null", "--hicache-mem-layout page_head"),
             (context(speculative="EAGLE"), memory(), "null", "--speculative-algorithm EAGLE"),
             (context(pool=SimpleNamespace()), memory(), "null", "over SimpleNamespace"),
@@ -285,7 +284,7 @@ class TestLimits:
 
     def test_all_reasons_are_named_at_once(self) -> None:
         with pytest.raises(InvalidInputError) as raised:
-            limits.check(context(policy="tlru", speculative="NGRAM"), memory(hicache_storage_backend="nixl"), "null")
+            limits.check(context(policy="tlru", speculative="NGRAM"), memory(hicache_mem_layout="page_head"), "null")
         assert str(raised.value).count("\n  - ") == 3
 
 

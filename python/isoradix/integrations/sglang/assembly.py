@@ -43,6 +43,7 @@ def assemble(ctx: Any) -> Any:
 
 
 def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCache:
+    asked = StorageOptions.of(memory, chosen)
     params = ctx.params
     allocator = params.token_to_kv_pool_allocator
     slots = ServerSlots(allocator)
@@ -52,7 +53,6 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         logger.error("this rank has no host memory: %s", host.failure)
     plane = connect(ctx.server_args, chosen)
     engine = make_engine(device, host)
-    asked = StorageOptions.of(memory, chosen)
     storage, tier = None, None
     below: dict[str, Any] = {}
     if asked is not None:
