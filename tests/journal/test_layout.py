@@ -53,12 +53,16 @@ def calls(draw: st.DrawFn) -> list[tuple[Verb, tuple[Any, ...]]]:
     return [(verb, tuple(draw(_VALUES[kind]) for _, kind in verb.arguments)) for verb in verbs]
 
 
+def encoded(writer: CallWriter, verb: Verb, arguments: tuple[Any, ...]) -> bytes:
+    return b"".join(writer.encode(verb, arguments))
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(calls())
 def test_calls_are_read_as_they_were_written(given_calls: list[tuple[Verb, tuple[Any, ...]]]) -> None:
     writer, reader = CallWriter(), CallReader()
     for verb, arguments in given_calls:
-        read, values = reader.decode(writer.encode(verb, arguments))
+        read, values = reader.decode(encoded(writer, verb, arguments))
         assert read is verb
         for (_, kind), value, written in zip(verb.arguments, values, arguments, strict=True):
             if kind == "key":
@@ -73,10 +77,10 @@ def test_the_same_key_takes_no_room_the_second_time() -> None:
     writer = CallWriter()
     key = np.arange(10_000)
     verb = VERBS["match_prefix"]
-    first = writer.encode(verb, (key, None, None))
-    second = writer.encode(verb, (key, None, None))
-    longer = writer.encode(verb, (np.arange(10_100), None, None))
-    other = writer.encode(verb, (np.concatenate((np.arange(5_000), [1] * 300)), None, None))
+    first = encoded(writer, verb, (key, None, None))
+    second = encoded(writer, verb, (key, None, None))
+    longer = encoded(writer, verb, (np.arange(10_100), None, None))
+    other = encoded(writer, verb, (np.concatenate((np.arange(5_000), [1] * 300)), None, None))
     assert (len(first) > 40_000, len(second) < 60, len(longer) < 500) == (True, True, True)
     assert len(other) < 40 + 4 * (300 + 1000), "it goes on from where a long beginning ends"
 
@@ -85,9 +89,9 @@ def test_a_caller_may_go_on_writing_to_its_key() -> None:
     writer, reader = CallWriter(), CallReader()
     key = np.arange(64, dtype="<u4")
     verb = VERBS["match_prefix"]
-    reader.decode(writer.encode(verb, (key, None, None)))
+    reader.decode(encoded(writer, verb, (key, None, None)))
     key[63] = 0
-    _, (read, _, _) = reader.decode(writer.encode(verb, (key, None, None)))
+    _, (read, _, _) = reader.decode(encoded(writer, verb, (key, None, None)))
     assert read.tolist() == key.tolist()
 
 

@@ -38,7 +38,7 @@ def test_what_has_no_room_is_dropped_and_said(tmp_path: Path, monkeypatch: pytes
     domain.run(3)
     rest()
     monkeypatch.setattr(writer, "QUEUE_BYTES_MAX", 10_000)
-    monkeypatch.setattr(writer, "layout", SimpleNamespace(block=slow, SUFFIX=layout.SUFFIX))
+    monkeypatch.setattr(writer, "layout", SimpleNamespace(block_front=slow, SUFFIX=layout.SUFFIX))
     domain.run(60)  # the disk stands still
     held.set()
     rest()
@@ -58,7 +58,7 @@ def test_a_disk_that_refuses_stops_nobody(
     def full(data: bytes) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writer, "layout", SimpleNamespace(block=full, SUFFIX=layout.SUFFIX))
+    monkeypatch.setattr(writer, "layout", SimpleNamespace(block_front=full, SUFFIX=layout.SUFFIX))
     with caplog.at_level(logging.ERROR, "isoradix"):
         domain = Domain(tmp_path, 1, seed=3)
         domain.run(50)

@@ -53,7 +53,12 @@ def mark() -> bytes:
 
 
 def entry(kind: Kind, data: bytes) -> bytes:
-    return _ENTRY.pack(kind, len(data)) + data
+    return front(kind, len(data)) + data
+
+
+def front(kind: Kind, length: int) -> bytes:
+    """What stands before so many bytes of an entry."""
+    return _ENTRY.pack(kind, length)
 
 
 def head(fields: dict[str, Any]) -> bytes:
@@ -62,7 +67,12 @@ def head(fields: dict[str, Any]) -> bytes:
 
 
 def block(entries: bytes | bytearray) -> bytes:
-    return _BLOCK.pack(len(entries), zlib.crc32(entries)) + entries
+    return block_front(entries) + entries
+
+
+def block_front(entries: bytes | bytearray) -> bytes:
+    """What stands before the entries of a block."""
+    return _BLOCK.pack(len(entries), zlib.crc32(entries))
 
 
 class Ending(Exception):  # noqa: N818 the end of a segment, and no fault of whoever reads

@@ -84,7 +84,7 @@ class Recorder:
     def call(self, verb: Verb, arguments: tuple[Any, ...], records: bytes) -> None:
         """A call has succeeded, and this was decided."""
         with self._writing:
-            self._add(Kind.CALL, self._calls.encode(verb, arguments))
+            self._add(Kind.CALL, *self._calls.encode(verb, arguments))
             self.decisions(records)
 
     def decisions(self, records: bytes) -> None:
@@ -126,9 +126,11 @@ class Recorder:
             self._ended = True
         self._writer.close(_FLUSH_S)
 
-    def _add(self, kind: Kind, data: bytes) -> None:
+    def _add(self, kind: Kind, *parts: bytes | memoryview) -> None:
         if not self._ended:
-            self._block += layout.entry(kind, data)
+            self._block += layout.front(kind, sum(map(len, parts)))
+            for part in parts:
+                self._block += part
 
     def _begin_segment(self, step: int) -> None:
         self._hand_over()

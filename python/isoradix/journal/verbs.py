@@ -76,19 +76,23 @@ class CallWriter:
     def __init__(self) -> None:
         self._keys = KeyWriter()
 
-    def encode(self, verb: Verb, arguments: tuple[Any, ...]) -> bytes:
-        """The verb's code, then its arguments."""
-        parts = [_U8.pack(verb.code)]
+    def encode(self, verb: Verb, arguments: tuple[Any, ...]) -> list[bytes | memoryview]:
+        """The verb's code, then its arguments, in pieces: long keys are copied once, into their block."""
+        parts: list[bytes | memoryview] = [_U8.pack(verb.code)]
         for (_, kind), value in zip(verb.arguments, arguments, strict=True):
-            parts.append(self._key(value) if kind == "key" else _ENCODE[kind](value))
-        return b"".join(parts)
+            if kind == "key":
+                parts += self._key(value)
+            else:
+                parts.append(_ENCODE[kind](value))
+        return parts
 
-    def _key(self, value: Any) -> bytes:
+    def _key(self, value: Any) -> tuple[bytes, ...] | tuple[bytes, memoryview]:
         key = np.ascontiguousarray(value, dtype="<u4")
         if key.base is not None or key is value:
             key = key.copy()  # it is kept, and the caller may go on writing to its own
         number, shared, rest = self._keys.shorten(key)
-        return _KEY.pack(number, shared, len(rest)) + rest.tobytes()
+        front = _KEY.pack(number, shared, len(rest))
+        return (front, rest.data.cast("B")) if len(rest) else (front,)
 
 
 class CallReader:

@@ -1,6 +1,7 @@
 """The thread that writes a journal's blocks to its segments. Who hands one over never waits for the disk."""
 
 import logging
+import os
 import threading
 from collections import deque
 from pathlib import Path
@@ -81,9 +82,8 @@ class SegmentWriter:
                         stream = self.path(segment).open("xb", buffering=0)
                         self._sizes.append((segment, 0))
                     assert stream is not None, "the first block names its segment"
-                    written = layout.block(data) if segment is None else data
-                    stream.write(written)
-                    self._count(len(written))
+                    parts = [layout.block_front(data), data] if segment is None else [data]
+                    self._count(os.writev(stream.fileno(), parts))
                     with self._counting:
                         self._waiting -= len(data)
         except OSError as error:
