@@ -28,7 +28,7 @@ def rest() -> None:
 
 def test_what_has_no_room_is_dropped_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
-    block: Callable[[bytes], bytes] = layout.block
+    block: Callable[[bytes], bytes] = layout.block_front
 
     def slow(data: bytes) -> bytes:
         held.wait(30)
