@@ -426,7 +426,8 @@ class Driver:
         if self.engine is not None:
             try:
                 if self.l3 is not None:
-                    self.l3.close()
+                    with self.waiting("storage"):
+                        self.l3.close()
                 self.engine.close()
             except BaseException as error:
                 self.fail(error)

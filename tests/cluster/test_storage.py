@@ -49,6 +49,7 @@ def test_all_faults_of_storage_at_once_show_in_no_byte(tmp_path: Path) -> None:
     replay(tmp_path, ["--tp", "2"])
     faulty = replay(tmp_path, ["--tp", "2"], *(word for fault in FAULTS for word in ("--inject", fault)))
     assert all(rank["faults_at_work"] > 0 for rank in faulty["ranks"])
+    assert all(rank["operations"]["prefetch"]["aborted_failed"] > 0 for rank in faulty["ranks"]), "on one, so on both"
 
 
 @pytest.mark.slow
@@ -57,6 +58,9 @@ def test_requests_wait_as_they_are_told(tmp_path: Path, policy: str) -> None:
     ranks = ["--tp", "2", "--pp", "2"]
     replay(tmp_path, ranks)
     again = replay(tmp_path, ranks, "--prefetch-policy", policy)
+    for rank in again["ranks"]:
+        assert rank["operations"]["prefetch"]["issued"] > 0
+        assert rank["operations"]["prefetch"]["aborted_time_out"] == 0, "nothing is given up but by the policy"
     assert policy == "best_effort" or again["storage_hit_tokens"] > 0
 
 
@@ -66,7 +70,8 @@ def test_requests_wait_as_they_are_told(tmp_path: Path, policy: str) -> None:
 def test_each_fault_of_storage_on_each_topology(tmp_path: Path, ranks: list[str], fault: str) -> None:
     replay(tmp_path, ranks)
     faults = FAULTS if fault == "all" else [fault]
-    replay(tmp_path, ranks, *(word for one in faults for word in ("--inject", one)))
+    faulty = replay(tmp_path, ranks, *(word for one in faults for word in ("--inject", one)))
+    assert any(rank["faults_at_work"] > 0 for rank in faulty["ranks"])
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def refused(*paths: Path) -> str:
     ("content", "named"),
     [
         (b"MZ\0\1", "is no text (byte 2 is 0)"),
-        (gzip.compress(DEAD.encode()), "is packed with gzip"),
+        (gzip.compress(DEAD.encode(), mtime=0), "is packed with gzip"),
         (DEAD.encode("utf-16"), "is UTF-16, expected UTF-8"),
         (b'{"command": "sweep"}', "is a JSON object with command 'sweep'"),
         (b'{"command": "waits"}', "is no output of isoradix waits --json"),

@@ -14,6 +14,7 @@ from isoradix import Control, InvalidInputError, TieredCache
 from isoradix.integrations.sglang.options import Options
 from isoradix.integrations.sglang.prefetch import Prefetches
 from isoradix.integrations.sglang.storage import StorageOptions
+from isoradix.storage import StorageURL
 
 
 def memory(**flags: Any) -> Any:
@@ -40,10 +41,21 @@ class TestOptions:
         assert asked.url == (tmp_path / "a b" / "isoradix").as_uri()
 
     def test_a_cluster_is_found_as_the_server_finds_it(self, monkeypatch: Any) -> None:
+        for name in ("MASTER", "PROTOCOL", "DEVICE", "GLOBAL_SEGMENT_SIZE", "LOCAL_HOSTNAME"):
+            monkeypatch.delenv(f"MOONCAKE_{name}", raising=False)
         monkeypatch.setenv("MOONCAKE_MASTER", "cache:50051")
         asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
         assert asked is not None
-        assert asked.url == "mooncake://cache:50051?protocol=tcp&segment=0"
+        parsed = StorageURL.parse(asked.url)
+        assert (parsed.host, parsed.port, parsed.size("segment", None)) == ("cache", 50051, None)
+        parsed.finish()
+        monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "4gb")
+        monkeypatch.setenv("MOONCAKE_LOCAL_HOSTNAME", "node-1")
+        asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
+        assert asked is not None
+        parsed = StorageURL.parse(asked.url)
+        assert parsed.size("segment", None) == 4 * 10**9
+        assert "hostname=node-1" in asked.url
 
     def test_a_timeout_is_as_long_as_the_server_says(self, tmp_path: Path) -> None:
         config = tmp_path / "extra.json"

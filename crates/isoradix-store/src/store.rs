@@ -338,8 +338,10 @@ impl FileStore {
             ledger.catch_up()?;
             while ledger.bytes() > room {
                 let Some(key) = ledger.oldest().map(<[u8]>::to_vec) else { break };
-                if fs::remove_file(self.path(&key)).is_ok() {
-                    self.evicted.fetch_add(1, Ordering::Relaxed);
+                match fs::remove_file(self.path(&key)) {
+                    Ok(()) => drop(self.evicted.fetch_add(1, Ordering::Relaxed)),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error), // it is there still, and counts
                 }
                 ledger.gone(&key)?;
             }

@@ -28,8 +28,8 @@ class _Asked:
 class Prefetches:
     """Equal on all ranks: it reads nothing but agreed states."""
 
-    def __init__(self, policy: PrefetchPolicy) -> None:
-        self._policy = policy
+    def __init__(self, policy: PrefetchPolicy, leads: bool) -> None:
+        self._policy, self._leads = policy, leads
         self._asked: dict[int, _Asked] = {}
         self._ends: list[int] = []
 
@@ -45,7 +45,11 @@ class Prefetches:
         asked = self._asked.get(request.index)
         if asked is None or asked.ticket is None or cache.prefetch_state(asked.ticket) == "over":
             return True
-        if self._policy == "best_effort" and (operation := cache.prefetch_operation(asked.ticket)) is not None:
+        if (
+            self._leads
+            and self._policy == "best_effort"
+            and (operation := cache.prefetch_operation(asked.ticket)) is not None
+        ):
             self._ends.append(operation)
         return False
 

@@ -176,6 +176,8 @@ class Scheduler:
             if len(request.key) > self._driver.slots.total:
                 self.served.uncached += 1
                 self._note(request, found.hit_tokens, 0, 0)
+                if self._prefetches is not None:
+                    self._prefetches.brought(request, 0)
             elif (running := self._try(cache, request, found)) is not None:
                 fresh.append(running)
                 stored = 0 if self._prefetches is None else self._prefetches.brought(request, running.cached)

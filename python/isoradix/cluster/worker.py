@@ -133,7 +133,7 @@ class Worker:
             writing=job.write_policy,
         )
         kv = KvBytes(memory.views(), place.rank)
-        prefetches = None if tier is None else Prefetches(job.prefetch_policy)
+        prefetches = None if tier is None else Prefetches(job.prefetch_policy, place.leads)
         self._scheduler = scheduler = Scheduler(
             driver,
             kv,

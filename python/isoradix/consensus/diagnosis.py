@@ -64,6 +64,10 @@ def diagnose(boards: Sequence[RankWaits], long_s: float = LONG_S) -> Diagnosis:
     if silent := _ranks(board for board in boards if board.stopped):
         what = f"{_say(silent, 'is stopped, or gives', 'are stopped, or give')} no sign of life"
         return Diagnosis("stopped", silent, _waiting(living), None, what)
+    if paused := _ranks(board for board in boards if any(wait.operation == "pause" for wait in board.waits)):
+        return Diagnosis(
+            "nothing", (), (), None, f"{_say(paused, 'shows', 'show')} a pause: no wait is too long meanwhile"
+        )
     long = [wait for board in boards for wait in board.waits if wait.age_s >= long_s and not wait.own]
     if not long:
         return Diagnosis("nothing", (), (), None, f"no rank waits for another for {long_s:g} s or longer")

@@ -4,7 +4,7 @@ import logging
 import threading
 from typing import Final
 
-from isoradix import Board, InvalidInputError, OperationError, ProtocolError
+from isoradix import Board, InvalidInputError, IsoradixError, OperationError, ProtocolError
 
 LOG: Final = logging.getLogger("isoradix.copies")
 
@@ -122,7 +122,10 @@ class Operations:
     def end(self, copy: OpenCopy, error: Exception | None = None) -> None:
         """A copy touches nothing any more; `error` is why not all of its bytes are there."""
         if error is not None:
-            LOG.warning("%s of operation %d failed", copy.kind, copy.operation, exc_info=error)
+            known = isinstance(error, IsoradixError)  # what storage could not do has no traceback worth reading
+            LOG.warning(
+                "%s of operation %d failed: %s", copy.kind, copy.operation, error, exc_info=None if known else error
+            )
             copy.failure = (str(error).splitlines() or [type(error).__name__])[0]
         with self._lock:
             board = self._attached("end")

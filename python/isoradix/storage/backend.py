@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from isoradix import InputTypeError, InvalidInputError, ProtocolError
 from isoradix.storage.call import Call, Status
 from isoradix.storage.counters import Counters
@@ -84,7 +86,7 @@ class Backend:
         self._engine = engine
         self._timeout_s = _seconds(timeout_s)
         self._workers = Workers("isoradix-storage", workers)
-        self._registered: dict[int, Any] = {}
+        self._registered: dict[tuple[int, int], Any] = {}
         self._registering = threading.Lock()
         self._closed = False
         self.counters = Counters()
@@ -272,9 +274,10 @@ class Backend:
 
     def _register(self, memory: Any) -> None:
         with self._registering:
-            if id(memory) not in self._registered:
+            place = _place(memory)
+            if place not in self._registered:
                 self._engine.register(memory)
-                self._registered[id(memory)] = memory  # kept, so that no other memory can have its id
+                self._registered[place] = memory  # kept, so that no other memory can be there
 
     def _run(self, work: Callable[[], None], call: Call, verb: str) -> Outcome:
         try:
@@ -344,3 +347,9 @@ def _seconds(value: object) -> float:
 def _close(engine: Engine, workers: Workers, timeout_s: float) -> None:
     with suppress(RuntimeError):  # at its end the interpreter takes no more threads
         workers.close(engine.close, time.monotonic() + timeout_s)
+
+
+def _place(memory: Any) -> tuple[int, int]:
+    """Where a buffer begins, and its bytes: two objects may show one memory."""
+    view = np.frombuffer(memory, np.uint8)
+    return int(view.__array_interface__["data"][0]), view.nbytes

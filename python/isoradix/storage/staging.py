@@ -1,11 +1,18 @@
 """Memory between host pages and an engine that may never let go of what it was given."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from isoradix.storage.backend import Backend, Outcome
 from isoradix.storage.views import PageViews
+
+Bytes = npt.NDArray[np.uint8]
+
+BATCH_PAGES: Final = 128
+"""Pages of one question, and of one transfer: after each, progress is told and a cancel is heard."""
 
 
 class InPlace:
@@ -37,6 +44,7 @@ class Staged:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._memory = np.empty(0, np.uint8)
+        self._left: list[tuple[Outcome, Bytes]] = []
 
     def get(self, keys: Sequence[bytes], pages: PageViews) -> Outcome:
         """Reads pages; see `InPlace.get`."""
@@ -55,14 +63,19 @@ class Staged:
         return outcome
 
     def _views(self, pages: PageViews) -> PageViews:
-        size = len(pages) * pages.page_bytes
+        size = max(BATCH_PAGES, len(pages)) * pages.page_bytes  # the same each time: an engine registers it once
         if self._memory.nbytes < size:
-            self._memory = np.empty(size, np.uint8)
+            self._memory = self._back() if self._left and self._left[0][0].released else np.empty(size, np.uint8)
         return PageViews.whole(self._memory, pages.page_bytes, range(len(pages)))
 
     def _keep_or_leave(self, outcome: Outcome) -> None:
         if not outcome.released:
+            self._left.append((outcome, self._memory))
             self._memory = np.empty(0, np.uint8)
+
+    def _back(self) -> Bytes:
+        """The memory that was left first, which its call has let go of meanwhile."""
+        return self._left.pop(0)[1]
 
 
 def _copy(source: PageViews, target: PageViews, pages: int) -> None:
@@ -74,18 +87,18 @@ def _copy(source: PageViews, target: PageViews, pages: int) -> None:
             _scatter(_piece(source, place, 0), target, place)
 
 
-def _gather(source: PageViews, place: int, whole: np.ndarray) -> None:
+def _gather(source: PageViews, place: int, whole: Bytes) -> None:
     for number in range(source.pieces):
         begin = number * source.piece_bytes
         whole[begin : begin + source.piece_bytes] = _piece(source, place, number)
 
 
-def _scatter(whole: np.ndarray, target: PageViews, place: int) -> None:
+def _scatter(whole: Bytes, target: PageViews, place: int) -> None:
     for number in range(target.pieces):
         begin = number * target.piece_bytes
         _piece(target, place, number)[:] = whole[begin : begin + target.piece_bytes]
 
 
-def _piece(views: PageViews, place: int, number: int) -> np.ndarray:
+def _piece(views: PageViews, place: int, number: int) -> Bytes:
     begin = int(views.offsets[place, number])
     return np.asarray(views.memory)[begin : begin + views.piece_bytes]

@@ -19,15 +19,15 @@ from isoradix.storage.backend import Backend
 from isoradix.storage.call import Status
 from isoradix.storage.errors import StorageError, TemporaryStorageError, first_line
 from isoradix.storage.keys import KeyScheme
-from isoradix.storage.staging import InPlace, Staged
+from isoradix.storage.staging import BATCH_PAGES, InPlace, Staged
 from isoradix.storage.views import Order, PageViews
 
 if TYPE_CHECKING:
     from isoradix.kv import HostPool
 
 LOG: Final = logging.getLogger("isoradix.storage")
-BATCH_PAGES: Final = 128
-"""Pages of one question, and of one transfer: after each, progress is told and a cancel is heard."""
+CLOSE_S: Final = 10.0
+"""How long a tier that is closed waits for the call that each thread is in: beyond a call's own deadline."""
 
 
 class Storage(Protocol):
@@ -66,7 +66,7 @@ class StorageTier:
         order: of a page's bytes in storage, as in the keys' fingerprint.
         writes: whether this rank stores: where several hold equal bytes, one of them does, and the others agree.
         staged: whether pages pass through memory of their own, so that a call that never ends holds none of the host's;
-            by default they do unless the engine keeps to this machine.
+            by default they do where the engine works in place. False spares a copy, and trusts that every call ends.
 
     Raises:
         ProtocolError: the pool is closed.
@@ -83,7 +83,8 @@ class StorageTier:
         staged: bool | None = None,
     ) -> None:
         can = backend.capabilities
-        staged = can.zero_copy and can.shared if staged is None else staged
+        staged = can.zero_copy if staged is None else staged
+        self._forgets = can.checked  # what other software has written has no seal, and is its own to remove
         self._backend, self._keys, self._host, self._order, self._writes = backend, keys, host, order, writes
         self._operations = Operations()
         self._answers: deque[tuple[int, int]] = deque()
@@ -92,7 +93,6 @@ class StorageTier:
         self._lanes = {name: _Lane(name) for name in ("query", "prefetch", "store")}
         self._ways = {"prefetch": way(backend), "store": way(backend)}
         self._page = host.page_size
-        self._memory = host.memory.numpy()
         self._finalizer = weakref.finalize(self, _close, self._operations, list(self._lanes.values()))
 
     def attach(self, board: Board) -> None:
@@ -152,7 +152,7 @@ class StorageTier:
             return
         try:
             keys, found = self._keys_of(run), 0
-            while found < len(keys) and not copy.cancelled:
+            while found < len(keys) and not self._is_unwanted(copy):
                 batch = keys[found : found + BATCH_PAGES]
                 known = self._backend.exists(batch).leading
                 found += known
@@ -174,11 +174,15 @@ class StorageTier:
         else:
             self._operations.end(copy)
 
+    def _is_unwanted(self, copy: OpenCopy) -> bool:
+        """Whether nobody waits for the rest of it."""
+        return copy.cancelled or self._operations.closed
+
     def _fetch(self, copy: OpenCopy, effect: Start) -> None:
         keys = self._keys_of(effect.stored[0])
         done = 0
         for begin in range(0, len(effect.pages), BATCH_PAGES):
-            if copy.cancelled:
+            if self._is_unwanted(copy):
                 return
             views = self._views(effect.pages[begin : begin + BATCH_PAGES])
             batch = keys[begin : begin + len(views)]
@@ -198,7 +202,7 @@ class StorageTier:
             pages = effect.pages[begin : begin + len(keys)]
             begin += len(keys)
             for first in range(0, len(keys), BATCH_PAGES):
-                if copy.cancelled:
+                if self._is_unwanted(copy):
                     return
                 views = self._views(pages[first : first + BATCH_PAGES])
                 outcome = self._ways["store"].put(keys[first : first + len(views)], views)
@@ -208,7 +212,7 @@ class StorageTier:
     def _forget(self, keys: Sequence[bytes], statuses: Sequence[Status]) -> None:
         """What can never be read is removed, or it would be found, and fail, again and again."""
         broken = [key for key, status in zip(keys, statuses, strict=True) if status in _BROKEN]
-        if broken:
+        if broken and self._forgets:
             try:
                 self._backend.remove(broken)
             except StorageError as error:
@@ -244,8 +248,9 @@ class _Lane:
     def end(self) -> None:
         self._jobs.put(None)
 
-    def join(self) -> None:
-        self._thread.join()
+    def join(self, seconds: float) -> None:
+        if self._thread is not threading.current_thread():  # whose last job may have been the last to know of the tier
+            self._thread.join(seconds)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -258,4 +263,4 @@ def _close(operations: Operations, lanes: Sequence[_Lane]) -> None:
     for lane in lanes:
         lane.end()
     for lane in lanes:
-        lane.join()
+        lane.join(CLOSE_S)

@@ -327,7 +327,9 @@ impl TieredCache {
     }
 
     fn issue_stores(&mut self, board: &mut Board) -> Result<(), StepError> {
-        if self.wishes.stores.is_empty() || !self.has_room() {
+        // One at a time: storage that is slow would fill the window with them, and nothing waits for a store.
+        let stores = self.jobs.values().any(Job::is_store);
+        if self.wishes.stores.is_empty() || stores || !self.has_room() {
             return Ok(());
         }
         let mut wished = std::mem::take(&mut self.wishes.stores);

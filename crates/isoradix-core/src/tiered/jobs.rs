@@ -77,6 +77,10 @@ impl Job {
         matches!(self.work, Work::Backup(_))
     }
 
+    pub(super) fn is_store(&self) -> bool {
+        matches!(self.work, Work::Store(_))
+    }
+
     /// Pages that a load-back reads on host, if this is one, and its nodes are there.
     pub(super) fn pages_read(&self) -> u64 {
         match &self.work {

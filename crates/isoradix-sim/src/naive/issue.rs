@@ -125,9 +125,9 @@ impl Model {
         taken
     }
 
-    /// What has left host meanwhile is not stored. With a full window, all of it waits.
+    /// What has left host meanwhile is not stored. With a full window, or while a store is under way, all of it waits.
     fn issue_store(&mut self) {
-        if !self.has_room() {
+        if !self.has_room() || self.operations.iter().any(|operation| operation.kind == Kind::Store) {
             return;
         }
         let mut parts = std::mem::take(&mut self.stores);

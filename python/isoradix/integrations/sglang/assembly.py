@@ -7,6 +7,7 @@ from typing import Any, Final
 from sglang.srt.mem_cache.registry import default_radix_cache_factory
 from sglang.srt.runtime_context import get_disagg, get_memory
 
+from isoradix.consensus.plane import first_line
 from isoradix.copies import CopyEngine, engine_for
 from isoradix.driver import Driver
 from isoradix.integrations.sglang import limits, options
@@ -56,7 +57,11 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
     storage, tier = None, None
     below: dict[str, Any] = {}
     if asked is not None:
-        backend, tier = open_tier(asked, ctx, plane, host, memory)
+        try:
+            backend, tier = open_tier(asked, ctx, plane, host, memory)
+        except Exception as error:
+            plane.fail(f"its storage cannot be opened: {first_line(error)}")
+            raise
         storage = (backend, asked.policy == "best_effort")
         below = {"prefetch_min": max(1, asked.threshold), "prefetch_patience": asked.patience}
     driver = Driver(

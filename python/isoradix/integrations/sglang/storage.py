@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from isoradix import InvalidInputError
 from isoradix.consensus.plane import Plane
@@ -19,6 +19,13 @@ BACKENDS: Final = ("file", "mooncake")
 """Values of `--hicache-storage-backend` that stand for a URL; any value does beside `ISORADIX_STORAGE`."""
 POLICIES: Final = ("best_effort", "wait_complete", "timeout")
 _FOLDER: Final = "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"
+_MOONCAKE: Final = {
+    "protocol": "MOONCAKE_PROTOCOL",
+    "device": "MOONCAKE_DEVICE",
+    "segment": "MOONCAKE_GLOBAL_SEGMENT_SIZE",
+    "hostname": "MOONCAKE_LOCAL_HOSTNAME",
+}
+"""Options of the URL, and where the server's own engine reads them."""
 _KNOWN: Final = ("prefetch_threshold", "prefetch_timeout_base", "prefetch_timeout_per_ki_token")
 _MOST_MS: Final = 10_000
 _SERVERS_LAYOUTS: Final[dict[str, Order]] = {"layer_first": "part", "page_first_direct": "part", "page_first": "token"}
@@ -68,9 +75,8 @@ def _url_of(backend: str | None) -> str | None:
             # apart from the server's own files there: these have checksums, and those have not
             return (Path(os.environ.get(_FOLDER, "/tmp/hicache")).absolute() / "isoradix").as_uri()
         case "mooncake":
-            master = os.environ.get("MOONCAKE_MASTER", "127.0.0.1:50051")
-            segment = os.environ.get("MOONCAKE_GLOBAL_SEGMENT_SIZE", "0")
-            return f"mooncake://{master}?protocol={os.environ.get('MOONCAKE_PROTOCOL', 'tcp')}&segment={segment}"
+            options = {name: os.environ[variable] for name, variable in _MOONCAKE.items() if os.environ.get(variable)}
+            return f"mooncake://{os.environ.get('MOONCAKE_MASTER', '127.0.0.1:50051')}?{urlencode(options)}"
         case _:
             what = f"--hicache-storage-backend {backend}: there are {', '.join(BACKENDS)}"
             raise InvalidInputError(f"{what}\nhint: set ISORADIX_STORAGE to the URL of any other store")
@@ -135,8 +141,7 @@ def open_tier(
         return backend, StorageTier(backend, theirs, host, order=order, writes=theirs.writes)
     pool = ctx.params.token_to_kv_pool_allocator.get_kvcache()
     shape = host.shape
-    about = Fingerprint(
-        args.model_path, args.revision or "", str(shape.dtype), shape.describe(), "layer", host.page_size
-    )
+    loaded = (args.revision, args.load_format, args.quantization, args.json_model_override_args, args.weight_version)
+    about = Fingerprint(args.model_path, repr(loaded), str(shape.dtype), shape.describe(), "layer", host.page_size)
     shard = Shard(pool.start_layer, shape.layers, place.tp, topology.tp, place.cp, topology.cp, replicated)
     return backend, StorageTier(backend, PageKeys(about, shard), host, writes=shard.writes)

@@ -13,7 +13,8 @@ import ctypes
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -67,19 +68,19 @@ class Slabs:
         self._lock = threading.Lock()
         self._free: list[Any] = []
 
-    def take(self) -> Any:
-        """A slab that nobody uses: uint8, a seal for each page of a call."""
+    @contextmanager
+    def taken(self) -> Iterator[Any]:
+        """A slab that nobody else uses meanwhile: uint8, a seal for each page of a call."""
         with self._lock:
-            if self._free:
-                return self._free.pop()
-        slab = np.zeros(_SLAB_PAGES * SEAL_BYTES, np.uint8)
-        _register(self._store, slab)
-        return slab
-
-    def give_back(self, slab: Any) -> None:
-        """The call is over."""
-        with self._lock:
-            self._free.append(slab)
+            slab = self._free.pop() if self._free else None
+        if slab is None:
+            slab = np.zeros(_SLAB_PAGES * SEAL_BYTES, np.uint8)
+            _register(self._store, slab)
+        try:
+            yield slab
+        finally:
+            with self._lock:
+                self._free.append(slab)
 
 
 class MooncakeEngine:
@@ -121,12 +122,12 @@ class MooncakeEngine:
         for places in _portions(len(keys)):
             if call.cancelled:
                 return
-            some, slab = views.take(places), self._slabs.take()
+            some = views.take(places)
             names = [self._name(keys[place]) for place in places]
-            codes = self._store.batch_get_into_multi_buffers(names, *_buffers(some, slab))
-            there = [at for at, code in enumerate(codes) if int(code) == views.page_bytes + SEAL_BYTES]
-            statuses = self._check([keys[places[at]] for at in there], some.take(there), slab, there)
-            self._slabs.give_back(slab)
+            with self._slabs.taken() as slab:
+                codes = self._store.batch_get_into_multi_buffers(names, *_buffers(some, slab))
+                there = [at for at, code in enumerate(codes) if int(code) == views.page_bytes + SEAL_BYTES]
+                statuses = self._check([keys[places[at]] for at in there], some.take(there), slab, there)
             for at, place in enumerate(places):
                 if at in statuses:
                     call.finish(place, statuses[at])
@@ -152,13 +153,13 @@ class MooncakeEngine:
         for places in _portions(len(keys)):
             if call.cancelled:
                 return
-            some, slab = views.take(places), self._slabs.take()
+            some = views.take(places)
             of_some = [keys[place] for place in places]
             seals = seal_pages(of_some, some.memory, some.offsets.reshape(-1), some.pieces, some.piece_bytes)
-            slab[: len(seals)] = np.frombuffer(seals, np.uint8)
             names = [self._name(key) for key in of_some]
-            codes = self._store.batch_put_from_multi_buffers(names, *_buffers(some, slab), self._config)
-            self._slabs.give_back(slab)
+            with self._slabs.taken() as slab:
+                slab[: len(seals)] = np.frombuffer(seals, np.uint8)
+                codes = self._store.batch_put_from_multi_buffers(names, *_buffers(some, slab), self._config)
             for place, code in zip(places, codes, strict=True):
                 self._tell("put", call, place, int(code))
 
