@@ -119,6 +119,8 @@ def markdown(results: Results, *, quick: bool) -> str:
     return f"""# isoradix beside SGLang's caches
 
 Written by `make bench-peers`; how it is measured stands in `benches/README.md`.
+Ranks in processes have figures of their own, written by hand: planes, deployments, copies and a soak of 15 minutes in
+[RANKS.md](RANKS.md), a server's scheduler in [SGLANG.md](SGLANG.md), storage in [STORAGE.md](STORAGE.md).
 {QUICK if quick else ""}
 {table(("", ""), ([key, value] for key, value in results.machine.items()))}
 
