@@ -92,6 +92,10 @@ class TestOptions:
         parsed = StorageURL.parse(asked.url)
         assert parsed.size("segment", None) == 4 * 10**9
         assert "hostname=node-1" in asked.url
+        monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "0")
+        asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
+        assert asked is not None
+        assert StorageURL.parse(asked.url).size("segment", None, least=0) == 0
 
     def test_a_timeout_is_as_long_as_the_server_says(self, tmp_path: Path) -> None:
         config = tmp_path / "extra.json"

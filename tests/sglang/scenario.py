@@ -41,8 +41,12 @@ class Scenario:
     concurrency: int = 4
     new_tokens: int = 16
     sequential: bool = False  # one request at a time, whatever `concurrency` says
+    leavers: int = 0  # in each wave so many requests more, which are aborted while they wait or run; no one hears them
     extra_keys: int = 0  # conversations belong to so many namespaces; 0: none
     cache_salts: int = 0
+    storage: str = ""  # 'file:FOLDER' or 'mooncake:HOST:PORT', by the server's own flag, below whichever cache it has
+    storage_policy: str = "timeout"
+    run: str = ""  # servers that differ in this alone do not stand for each other
     consensus_checker: bool = True  # the server's own, over the cache calls of all ranks
     faults: str = ""  # as `isoradix replay --inject` takes them, separated by blanks
     corrupt: str = ""  # 'rank=R,match=N': see cpu_support.corruption

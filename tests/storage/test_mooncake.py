@@ -67,6 +67,12 @@ def test_a_process_that_gives_memory_of_its_own(cluster: MooncakeServer) -> None
         assert [room.read(at) for at in range(4)] == [page.tobytes() for page in right]
 
 
+def test_no_memory_of_its_own_is_said_by_zero_too(cluster: MooncakeServer) -> None:
+    with cluster.open(segment="0") as store:
+        keys, views, _ = Checker(store, 100, 2).fresh(2)
+        assert store.put_from(keys, views).done == 2
+
+
 def test_prefixes_are_apart(cluster: MooncakeServer) -> None:
     with cluster.open(prefix="one/") as one, cluster.open(prefix="two/") as two:
         keys, views, _ = Checker(one, 100, 2).fresh(2)

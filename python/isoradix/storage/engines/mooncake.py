@@ -215,7 +215,7 @@ def open_engine(url: StorageURL) -> MooncakeEngine:
         raise PermanentStorageError(f"{url.text} names no master and port\nhint: as in mooncake://master:50051")
     protocol = url.choice("protocol", ("tcp", "rdma"), "tcp")
     device, hostname = url.string("device", "") or "", url.string("hostname", "127.0.0.1") or ""
-    segment, buffer = _bytes(url, "segment", 0), _bytes(url, "buffer", 16 << 20)
+    segment, buffer = url.size("segment", 0, least=0) or 0, url.size("buffer", 16 << 20) or 0
     metadata = url.string("metadata", "P2PHANDSHAKE") or ""
     replicas = url.number("replicas", 1, 1, 64)
     prefix = url.string("prefix", "isoradix/") or ""
@@ -247,10 +247,6 @@ def _can_be_set_up(*arguments: str) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return tried.returncode == 0
-
-
-def _bytes(url: StorageURL, name: str, default: int) -> int:
-    return url.size(name, default) or 0
 
 
 def _portions(pages: int) -> list[list[int]]:
