@@ -92,11 +92,14 @@ def _converse(engine: Any, scenario: Scenario, outcome: Outcome) -> None:
     digest = hashlib.sha256()
     for wave in waves(scenario):
         prompts = [histories.get(turn.conversation, []) + turn.tokens for turn in wave]
+        sent = time.monotonic()
         replies = _ask(engine, scenario, wave, prompts, _leavers(engine, scenario, wave, histories))
+        took = time.monotonic() - sent
         for turn, prompt, reply in zip(wave, prompts, replies, strict=True):
             histories[turn.conversation] = prompt + reply["output_ids"]
             digest.update(json.dumps([turn.conversation, reply["output_ids"]]).encode())
             outcome.prompt_tokens += len(prompt)
+            outcome.seconds.append(took)
             _note(outcome, reply["output_ids"], reply["meta_info"])
     outcome.sha = digest.hexdigest()[:16]
     outcome.serving_s = _since(started)
