@@ -93,13 +93,14 @@ def rates(page_kib: int, pages: int, rounds: int) -> list[Rate]:
 
 
 def _rates(server: MooncakeServer, backend: Backend, page_bytes: int, pages: int, rounds: int) -> list[Rate]:
-    memories = [np.full(pages * page_bytes, 7, np.uint8) for _ in WAYS]
+    spare = backend.capabilities.spare_bytes
+    memories = [np.full(pages * (page_bytes + spare), 7, np.uint8) for spare in (0, spare, 0)]
     backend.register(memories[1])
-    views = [PageViews.whole(memory, page_bytes) for memory in memories]
+    views = [PageViews.whole(memories[1], page_bytes, spare=spare), PageViews.whole(memories[2], page_bytes)]
     ways: dict[str, Any] = {
         "own calls": Client(server.client(), memories[0], page_bytes),
-        "backend": Ours(backend, Straight(backend), views[1]),
-        "below a rank": Ours(backend, Staged(backend), views[2]),
+        "backend": Ours(backend, Straight(backend), views[0]),
+        "below a rank": Ours(backend, Staged(backend, spare), views[1]),
     }
     seconds: dict[tuple[str, str], list[float]] = {(verb, way): [] for verb in ("put", "get") for way in ways}
     for turn in range(rounds + 1):
