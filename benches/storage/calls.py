@@ -21,15 +21,13 @@ WAYS: Final = ("own calls", "backend", "below a rank")
 
 @dataclass(frozen=True)
 class Rate:
-    """Medians, GB/s."""
+    """Medians; the ratio is that within a round."""
 
     page_kib: int
     verb: str
     gb_per_s: dict[str, float]
-
-    @property
-    def ratio(self) -> float:
-        return self.gb_per_s["backend"] / self.gb_per_s["own calls"]
+    ratio: float
+    """Of the backend's speed to that of the client's own calls."""
 
 
 class Client:
@@ -114,9 +112,14 @@ def _rates(server: MooncakeServer, backend: Backend, page_bytes: int, pages: int
             ways[name].remove(keys)
     size = pages * page_bytes / 1e9
     return [
-        Rate(page_bytes >> 10, verb, {name: size / statistics.median(seconds[verb, name]) for name in ways})
-        for verb in ("put", "get")
+        _rate(page_bytes >> 10, verb, size, {name: seconds[verb, name] for name in ways}) for verb in ("put", "get")
     ]
+
+
+def _rate(page_kib: int, verb: str, size: float, seconds: dict[str, list[float]]) -> Rate:
+    speeds = {name: size / statistics.median(taken) for name, taken in seconds.items()}
+    ratios = [own / ours for own, ours in zip(seconds["own calls"], seconds["backend"], strict=True)]
+    return Rate(page_kib, verb, speeds, statistics.median(ratios))
 
 
 def _timed(call: Callable[[list[bytes]], None], keys: list[bytes]) -> float:
