@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from tests.storage.mooncake_server import MooncakeServer
 
-from .replays import Replay, cached, replay
+from .replays import Replay, replay
 
 RANKS: Final = {"tp2xpp2": ["--tp", "2", "--pp", "2"], "pp4": ["--pp", "4"]}
 MEMORY: Final = 512 << 20
@@ -44,9 +44,8 @@ def total(document: dict[str, Any], kind: str, ends: str) -> int:
 def test_a_fresh_run_finds_what_another_has_stored(cluster: MooncakeServer) -> None:
     first = replay(cluster.url, RANKS["tp2xpp2"])
     assert cluster.pages() > STORED_PAGES
-    second = replay(cluster.url, RANKS["tp2xpp2"])
+    second = replay(cluster.url, RANKS["tp2xpp2"], "--prefetch-policy", "wait_complete")
     assert second["storage_hit_tokens"] > first["storage_hit_tokens"]
-    assert cached(second) > cached(first)
     for rank in second["ranks"]:
         assert rank["prefetched_tokens"] > 0
         assert rank["stored_tokens"] > 0
