@@ -19,6 +19,7 @@ CAPACITY ?= $(if $(TRACE),1M,200k)
 HOST_CAPACITY ?= $(if $(TRACE),4M,1M)
 REPORT ?= out/demo.html
 SELECT ?=
+STORAGE ?=
 WRITE ?=
 SGLANG ?= 0.5.23
 PYTEST_ARGS ?= -n auto
@@ -72,8 +73,8 @@ test-peers: $(STAMPS)/extension ## the same decisions as SGLang's own caches (in
 test-sglang: dist/.stamp ## a real SGLang server with this cache, beside its own (minutes; installs SGLang into .venv-sglang); SELECT=short, SGLANG=0.5.22
 	tools/sglang.sh test -m "sglang$(if $(filter short,$(SELECT)), and not slow)"
 
-side-by-side: dist/.stamp ## the same faults in a real SGLang server, with its own cache and with this one: the table in README.md
-	tools/sglang.sh side-by-side $(if $(WRITE),--write "$(WRITE)")
+side-by-side: dist/.stamp ## the same faults in a real SGLang server, with its own cache and with this one: the table in README.md; STORAGE=file or mooncake: faults of that
+	tools/sglang.sh side-by-side $(if $(STORAGE),--storage "$(STORAGE)") $(if $(WRITE),--write "$(WRITE)")
 
 lint: $(STAMPS)/extension $(STAMPS)/lint ## formatting, clippy, ruff, mypy and the stubs against the module
 	cargo fmt --all --check

@@ -1,15 +1,12 @@
 """External storage below the ranks of a replay: what one run stores the next finds, and no fault shows in a byte."""
 
-import json
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-REPLAY = [sys.executable, "-m", "isoradix.cli", "replay", "--workload", "agent", "--json"]
-MEMORY = ["--capacity", "50k", "--host-capacity", "100k"]
+from .replays import COMMAND, cached, replay
+
 FAULTS = [
     "storage-short:rank=1,p=0.5",
     "storage-fail:rank=1",
@@ -20,24 +17,10 @@ FAULTS = [
 ]
 
 
-def replay(folder: Path, ranks: list[str], *options: str, requests: int = 120) -> dict[str, Any]:
-    command = [*REPLAY, "--requests", str(requests), *MEMORY, *ranks, "--storage", f"file://{folder}", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    assert document["verdict"] == "ok"
-    return document
-
-
-def cached(document: dict[str, Any]) -> int:
-    hits: int = document["device_hit_tokens"] + document["host_hit_tokens"] + document["storage_hit_tokens"]
-    return hits
-
-
 @pytest.mark.cluster
 def test_a_fresh_run_finds_what_another_has_stored(tmp_path: Path) -> None:
-    first = replay(tmp_path, ["--tp", "2"])
-    second = replay(tmp_path, ["--tp", "2"])
+    first = replay(tmp_path.as_uri(), ["--tp", "2"])
+    second = replay(tmp_path.as_uri(), ["--tp", "2"])
     assert second["storage_hit_tokens"] > first["storage_hit_tokens"]
     assert cached(second) > cached(first)
     assert {rank["stored_tokens"] > 0 for rank in first["ranks"]} == {True}
@@ -46,8 +29,8 @@ def test_a_fresh_run_finds_what_another_has_stored(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_all_faults_of_storage_at_once_show_in_no_byte(tmp_path: Path) -> None:
-    replay(tmp_path, ["--tp", "2"])
-    faulty = replay(tmp_path, ["--tp", "2"], *(word for fault in FAULTS for word in ("--inject", fault)))
+    replay(tmp_path.as_uri(), ["--tp", "2"])
+    faulty = replay(tmp_path.as_uri(), ["--tp", "2"], *(word for fault in FAULTS for word in ("--inject", fault)))
     assert all(rank["faults_at_work"] > 0 for rank in faulty["ranks"])
     assert all(rank["operations"]["prefetch"]["aborted_failed"] > 0 for rank in faulty["ranks"]), "on one, so on both"
 
@@ -56,8 +39,8 @@ def test_all_faults_of_storage_at_once_show_in_no_byte(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["best_effort", "wait_complete"])
 def test_requests_wait_as_they_are_told(tmp_path: Path, policy: str) -> None:
     ranks = ["--tp", "2", "--pp", "2"]
-    replay(tmp_path, ranks)
-    again = replay(tmp_path, ranks, "--prefetch-policy", policy)
+    replay(tmp_path.as_uri(), ranks)
+    again = replay(tmp_path.as_uri(), ranks, "--prefetch-policy", policy)
     for rank in again["ranks"]:
         assert rank["operations"]["prefetch"]["issued"] > 0
         assert rank["operations"]["prefetch"]["aborted_time_out"] == 0, "nothing is given up but by the policy"
@@ -68,9 +51,9 @@ def test_requests_wait_as_they_are_told(tmp_path: Path, policy: str) -> None:
 @pytest.mark.parametrize("ranks", [["--tp", "2", "--pp", "2"], ["--pp", "4"]], ids=["tp2xpp2", "pp4"])
 @pytest.mark.parametrize("fault", [*FAULTS[:4], "all"])
 def test_each_fault_of_storage_on_each_topology(tmp_path: Path, ranks: list[str], fault: str) -> None:
-    replay(tmp_path, ranks)
+    replay(tmp_path.as_uri(), ranks)
     faults = FAULTS if fault == "all" else [fault]
-    faulty = replay(tmp_path, ranks, *(word for one in faults for word in ("--inject", one)))
+    faulty = replay(tmp_path.as_uri(), ranks, *(word for one in faults for word in ("--inject", one)))
     assert any(rank["faults_at_work"] > 0 for rank in faulty["ranks"])
 
 
@@ -82,6 +65,6 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         (["--host-capacity", "1k", "--inject", "storage-fail"], "external storage"),
         (["--host-capacity", "1k", "--storage", f"file://{tmp_path}", "--prefetch-policy", "never"], "never"),
     ):
-        done = subprocess.run([*REPLAY[:-1], "--tp", "2", *options], capture_output=True, text=True, check=False)
+        done = subprocess.run([*COMMAND[:-1], "--tp", "2", *options], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (2, ""), options
         assert named in done.stderr, options

@@ -1,5 +1,8 @@
 """External storage of the SGLang plug-in, as far as it needs no SGLang."""
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,10 +14,11 @@ pytest.importorskip("torch")
 pytest.importorskip("msgspec")
 
 from isoradix import Control, InvalidInputError, TieredCache
+from isoradix.integrations.sglang.clearing import Clearing
 from isoradix.integrations.sglang.options import Options
 from isoradix.integrations.sglang.prefetch import Prefetches
 from isoradix.integrations.sglang.storage import StorageOptions
-from isoradix.storage import StorageURL
+from isoradix.storage import StorageURL, TemporaryStorageError
 
 
 def memory(**flags: Any) -> Any:
@@ -24,6 +28,38 @@ def memory(**flags: Any) -> Any:
         "hicache_storage_backend_extra_config": None,
     }
     return SimpleNamespace(**{**usual, **flags})
+
+
+class TestClearing:
+    def test_nobody_waits_for_it_and_the_last_wish_counts(self, caplog: pytest.LogCaptureFixture) -> None:
+        begun, go_on = threading.Semaphore(0), threading.Semaphore(0)
+        answers = iter([TemporaryStorageError("it is away"), None])
+
+        def clear() -> None:
+            begun.release()
+            assert go_on.acquire(timeout=10)
+            if (error := next(answers)) is not None:
+                raise error
+
+        clearing = Clearing(cast(Any, SimpleNamespace(clear=clear)))
+        with caplog.at_level("INFO", "isoradix"):
+            clearing.begin()
+            assert begun.acquire(timeout=10)
+            for _ in range(2):
+                clearing.begin()  # returns although the first is not over
+            go_on.release()
+            assert begun.acquire(timeout=10), "it was asked for again, after it had begun"
+            go_on.release()
+            wait_for(lambda: "storage was cleared" in caplog.text)
+        assert "not cleared: it is away" in caplog.text
+        assert not begun.acquire(timeout=0.05), "three wishes are two passes"
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    late = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < late
+        time.sleep(0.01)
 
 
 class TestOptions:
@@ -56,6 +92,10 @@ class TestOptions:
         parsed = StorageURL.parse(asked.url)
         assert parsed.size("segment", None) == 4 * 10**9
         assert "hostname=node-1" in asked.url
+        monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "0")
+        asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
+        assert asked is not None
+        assert StorageURL.parse(asked.url).size("segment", None, least=0) == 0
 
     def test_a_timeout_is_as_long_as_the_server_says(self, tmp_path: Path) -> None:
         config = tmp_path / "extra.json"

@@ -100,6 +100,11 @@ def engine_settings(scenario: Scenario) -> dict[str, str]:
         "ISORADIX_TEST_CORRUPT": scenario.corrupt,
         "ISORADIX_TEST_BACKEND": scenario.backend,
     }
+    kind, _, place = scenario.storage.partition(":")
+    if kind == "file":
+        settings["SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"] = place
+    elif kind == "mooncake":  # its memory is another process's, so it outlives the server
+        settings |= {"MOONCAKE_MASTER": place, "MOONCAKE_PROTOCOL": "tcp", "MOONCAKE_GLOBAL_SEGMENT_SIZE": "0"}
     if scenario.ranks > 1:  # asked for as soon as there are more ranks than NUMA nodes
         bound = (str(cores[rank % len(cores)]) for rank in range(scenario.ranks))
         settings["SGLANG_CPU_OMP_THREADS_BIND"] = "|".join(bound)

@@ -61,5 +61,6 @@ class Engines:
 
 
 def _environment() -> dict[str, str]:
-    """Without what would reach the engines although no scenario says so."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("ISORADIX_", "SGLANG_"))}
+    """Without what would reach the engines although no scenario says so; programs are found beside this one's own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ISORADIX_", "SGLANG_"))}
+    return {**kept, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}

@@ -11,6 +11,7 @@ from .models import VOCABULARY
 SYSTEM_TOKENS: Final = 64
 TURN_TOKENS: Final = range(25, 50)
 REPLAYED: Final = 4
+LISTED: Final = ("tokens", "cached", "tiers", "seconds")
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,14 @@ class Scenario:
     turns: int = 4
     concurrency: int = 4
     new_tokens: int = 16
+    turn_tokens: int = 0  # what a user says in a turn; 0: some 25 to 50 tokens, and more in the first
     sequential: bool = False  # one request at a time, whatever `concurrency` says
+    leavers: int = 0  # in each wave so many requests more, which are aborted while they wait or run; no one hears them
     extra_keys: int = 0  # conversations belong to so many namespaces; 0: none
     cache_salts: int = 0
+    storage: str = ""  # 'file:FOLDER' or 'mooncake:HOST:PORT', by the server's own flag, below whichever cache it has
+    storage_policy: str = "timeout"
+    run: str = ""  # servers that differ in this alone do not stand for each other
     consensus_checker: bool = True  # the server's own, over the cache calls of all ranks
     faults: str = ""  # as `isoradix replay --inject` takes them, separated by blanks
     corrupt: str = ""  # 'rank=R,match=N': see cpu_support.corruption
@@ -92,7 +98,8 @@ def waves(scenario: Scenario) -> Iterator[list[Turn]]:
     width = 1 if scenario.sequential else scenario.concurrency
     for turn in range(scenario.turns):
         order = drawn.sample(range(conversations), conversations)
-        said = [Turn(one, (system if turn == 0 else []) + tokens(drawn.choice(TURN_TOKENS))) for one in order]
+        first_words = system if turn == 0 and not scenario.turn_tokens else []
+        said = [Turn(one, first_words + tokens(scenario.turn_tokens or drawn.choice(TURN_TOKENS))) for one in order]
         for first in range(0, conversations, width):
             yield said[first : first + width]
     for one in drawn.sample(range(conversations), min(conversations, REPLAYED)):
@@ -120,7 +127,8 @@ class Outcome:
     tokens: list[list[int]] = field(default_factory=list)
     cached: list[int] = field(default_factory=list)
     tiers: list[dict[str, int]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)  # of the wave that it was in
 
     def summary(self) -> dict[str, Any]:
         """Without what is listed by request."""
-        return {name: value for name, value in asdict(self).items() if name not in ("tokens", "cached", "tiers")}
+        return {name: value for name, value in asdict(self).items() if name not in LISTED}

@@ -1,15 +1,21 @@
 """Starts an engine in this process, sends a scenario's requests to it, and notes what it answers."""
 
+import asyncio
+import contextlib
 import hashlib
 import json
 import multiprocessing
+import random
 import time
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .models import model
+from .models import VOCABULARY, model
 from .scenario import Outcome, Scenario, Turn, waves
 
 FLUSH_S: Final = 20  # a copy may still be under way; after so long, something is stuck or has leaked
+LEAVES_S: Final = 0.1
 TIERS: Final = ("device", "host", "storage")
 
 
@@ -47,6 +53,12 @@ def engine_args(scenario: Scenario) -> dict[str, Any]:
             hicache_mem_layout=scenario.layout,
             hicache_write_policy=scenario.write_policy,
         )
+    if scenario.storage:
+        args.update(
+            hicache_storage_backend=scenario.storage.partition(":")[0],
+            hicache_storage_prefetch_policy=scenario.storage_policy,
+            hicache_storage_backend_extra_config=json.dumps({"prefetch_threshold": scenario.page_size}),
+        )
     return {**args, **scenario.engine_args}
 
 
@@ -80,16 +92,22 @@ def _converse(engine: Any, scenario: Scenario, outcome: Outcome) -> None:
     digest = hashlib.sha256()
     for wave in waves(scenario):
         prompts = [histories.get(turn.conversation, []) + turn.tokens for turn in wave]
-        for turn, prompt, reply in zip(wave, prompts, _ask(engine, scenario, wave, prompts), strict=True):
+        sent = time.monotonic()
+        replies = _ask(engine, scenario, wave, prompts, _leavers(engine, scenario, wave, histories))
+        took = time.monotonic() - sent
+        for turn, prompt, reply in zip(wave, prompts, replies, strict=True):
             histories[turn.conversation] = prompt + reply["output_ids"]
             digest.update(json.dumps([turn.conversation, reply["output_ids"]]).encode())
             outcome.prompt_tokens += len(prompt)
+            outcome.seconds.append(took)
             _note(outcome, reply["output_ids"], reply["meta_info"])
     outcome.sha = digest.hexdigest()[:16]
     outcome.serving_s = _since(started)
 
 
-def _ask(engine: Any, scenario: Scenario, wave: list[Turn], prompts: list[list[int]]) -> list[dict[str, Any]]:
+def _ask(
+    engine: Any, scenario: Scenario, wave: list[Turn], prompts: list[list[int]], leavers: Sequence[Any]
+) -> list[dict[str, Any]]:
     from sglang.srt.managers.io_struct import GenerateReqInput
 
     request = GenerateReqInput(
@@ -99,8 +117,33 @@ def _ask(engine: Any, scenario: Scenario, wave: list[Turn], prompts: list[list[i
         cache_salt=_namespaces("salt", scenario.cache_salts, wave),
     )
     answers = engine.tokenizer_manager.generate_request(request, None)
-    replies: list[dict[str, Any]] = engine.loop.run_until_complete(anext(answers))
+    replies: list[dict[str, Any]]
+    replies, *_ = engine.loop.run_until_complete(asyncio.gather(anext(answers), *leavers))
     return replies
+
+
+def _leavers(engine: Any, scenario: Scenario, wave: list[Turn], histories: Mapping[int, list[int]]) -> list[Any]:
+    """Requests of conversations that are not in the wave, of which a store has more than the tiers above it.
+
+    They go a few milliseconds after they came, when they are waiting for storage, or running.
+    """
+    drawn = random.Random(f"{scenario.seed} {wave[0].tokens}")
+    others = sorted(set(histories) - {turn.conversation for turn in wave})
+    chosen = drawn.sample(others, min(scenario.leavers, len(others)))
+    prompts = [histories[one] + [drawn.randrange(3, VOCABULARY) for _ in range(40)] for one in chosen]
+    return [_leave(engine, prompt, drawn.uniform(0, LEAVES_S)) for prompt in prompts]
+
+
+async def _leave(engine: Any, prompt: list[int], after_s: float) -> None:
+    from sglang.srt.managers.io_struct import GenerateReqInput
+
+    sampling = {"max_new_tokens": 64, "temperature": 0, "ignore_eos": True}
+    request = GenerateReqInput(input_ids=prompt, sampling_params=sampling, rid=f"leaver-{uuid.uuid4().hex}")
+    asked = asyncio.ensure_future(anext(engine.tokenizer_manager.generate_request(request, None)))
+    await asyncio.sleep(after_s)
+    engine.tokenizer_manager.abort_request(rid=request.rid)
+    with contextlib.suppress(ValueError):  # which says that it was aborted
+        await asked
 
 
 def _namespaces(name: str, count: int, wave: list[Turn]) -> list[str] | None:

@@ -1,11 +1,12 @@
 """The right tokens with external storage below, and a fresh server that finds there what another has left."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.storage.mooncake_server import MooncakeServer
+from tests.storage.servers import running
 
 from .engines import Engines
 from .outcomes import sound, uncached
@@ -14,50 +15,106 @@ from .scenario import Outcome, Scenario
 pytestmark = pytest.mark.sglang
 
 RANKS: Final = {"tp1": (1, 1), "tp2": (2, 1), "pp2": (1, 2), "tp2xpp2": (2, 2)}
-EXTRA: Final = json.dumps({"prefetch_threshold": 16})
+MANY: Final = ("tp2", "pp2", "tp2xpp2")
+FAULTS: Final = {
+    "fail": "storage-fail:rank={last},p=0.5",
+    "short": "storage-short:rank={last},p=0.5",
+    "hang": "storage-hang:rank={last},step=1",
+}
 
 
-def scenario(backend: str, folder: Path, ranks: str, policy: str, run: str) -> Scenario:
-    """Servers that differ in `run` alone do not stand for each other."""
+def scenario(backend: str, storage: str, ranks: str, policy: str, run: str) -> Scenario:
     tp, pp = RANKS[ranks]
-    flags = {"hicache_storage_prefetch_policy": policy, "hicache_storage_backend_extra_config": EXTRA}
-    environment = {"ISORADIX_STORAGE": folder.as_uri(), "ISORADIX_TEST_RUN": run}
-    return Scenario(backend=backend, l2=True, tp=tp, pp=pp, environment=environment, engine_args=flags)
+    return Scenario(backend=backend, l2=True, tp=tp, pp=pp, storage=storage, storage_policy=policy, run=run)
 
 
 def run(engines: Engines, asked: Scenario) -> Outcome:
-    plain = replace(asked, environment={}, engine_args={}, faults="")
+    plain = replace(asked, storage="", run="", faults="", environment={}, leavers=0)
     none = sound(engines.run(uncached(plain)))
     outcome = sound(engines.run(asked))
     assert outcome.tokens == none.tokens
     return outcome
 
 
+def a_fresh_server_finds_what_another_has_left(engines: Engines, first: Scenario) -> None:
+    left = run(engines, first)
+    found = run(engines, replace(first, run="second"))
+    assert found.tiers[0]["storage"] > 0, "its first request hits already"
+    assert found.cached_by_tier["storage"] > left.cached_by_tier["storage"]
+
+
 @pytest.mark.parametrize(
-    ("ranks", "policy"),
-    [
-        ("tp2", "wait_complete"),
-        *(pytest.param(ranks, "timeout", marks=pytest.mark.slow) for ranks in RANKS),
-        pytest.param("tp2", "best_effort", marks=pytest.mark.slow),
-    ],
+    "ranks", ["tp2", *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in RANKS if ranks != "tp2")]
 )
-def test_a_fresh_server_finds_what_another_has_left(
-    engines: Engines, backend: str, tmp_path: Path, ranks: str, policy: str
+def test_files_outlive_a_server(engines: Engines, backend: str, tmp_path: Path, ranks: str) -> None:
+    policy = "wait_complete" if ranks == "tp2" else "timeout"
+    a_fresh_server_finds_what_another_has_left(engines, scenario(backend, f"file:{tmp_path}", ranks, policy, "first"))
+
+
+@pytest.mark.parametrize(
+    "ranks", ["tp1", *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in RANKS if ranks != "tp1")]
+)
+def test_a_mooncake_cluster_outlives_a_server(engines: Engines, backend: str, tmp_path: Path, ranks: str) -> None:
+    with running(lambda: MooncakeServer(tmp_path)) as cluster:
+        place = cluster.url.removeprefix("mooncake://")
+        first = scenario(backend, f"mooncake:{place}", ranks, "timeout", "first")
+        a_fresh_server_finds_what_another_has_left(engines, first)
+
+
+@pytest.mark.slow
+def test_a_request_that_waits_for_nothing(engines: Engines, backend: str, tmp_path: Path) -> None:
+    asked = scenario(backend, f"file:{tmp_path}", "tp2", "best_effort", "first")
+    run(engines, asked)
+    run(engines, replace(asked, run="second"))
+
+
+@pytest.mark.slow
+def test_a_store_that_a_url_names(engines: Engines, backend: str, tmp_path: Path) -> None:
+    asked = scenario(backend, "", "tp2", "timeout", "first")
+    asked = replace(asked, environment={"ISORADIX_STORAGE": tmp_path.as_uri()})
+    run(engines, asked)
+    assert run(engines, replace(asked, run="second")).cached_by_tier["storage"] > 0
+
+
+@pytest.mark.parametrize("ranks", [*(pytest.param(two, marks=pytest.mark.slow) for two in MANY if two != "tp2"), "tp2"])
+def test_all_faults_of_one_ranks_storage(engines: Engines, backend: str, tmp_path: Path, ranks: str) -> None:
+    """Beside aborts with prefetches under way; few requests wait here for storage that hangs."""
+    first = scenario(backend, f"file:{tmp_path}", ranks, "timeout", "first")
+    run(engines, first)
+    faults = " ".join(FAULTS[kind].format(last=first.ranks - 1) for kind in ("fail", "short"))
+    faulty = run(engines, replace(first, run="faulty", consensus_checker=False, faults=faults, leavers=2))
+    assert set(faulty.injected) == {"storage-fail", "storage-short"}
+    assert faulty.cached_by_tier["storage"] > 0, "what all ranks have is served"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", MANY)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_of_one_ranks_storage(
+    engines: Engines, backend: str, tmp_path: Path, ranks: str, fault: str
 ) -> None:
-    first = run(engines, scenario(backend, tmp_path, ranks, policy, "first"))
-    second = run(engines, scenario(backend, tmp_path, ranks, policy, "second"))
-    if policy == "best_effort":
-        return
-    assert second.tiers[0]["storage"] > 0, "its first request hits already"
-    assert second.cached_by_tier["storage"] > first.cached_by_tier["storage"]
-    assert second.cached_tokens >= first.cached_tokens
+    first = scenario(backend, f"file:{tmp_path}", ranks, "timeout", "first")
+    run(engines, first)
+    faults = FAULTS[fault].format(last=first.ranks - 1)
+    run(engines, replace(first, run="faulty", consensus_checker=False, faults=faults))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", MANY)
+def test_requests_leave_and_are_retracted(engines: Engines, backend: str, tmp_path: Path, ranks: str) -> None:
+    first = replace(scenario(backend, f"file:{tmp_path}", ranks, "timeout", "first"), concurrency=8, new_tokens=64)
+    if "pp" in ranks:  # what another batch on its way holds cannot be retracted, and the server aborts its last request
+        first = replace(first, max_total_tokens=2048)
+    run(engines, first)
+    second = run(engines, replace(first, run="second", leavers=3))
+    assert second.retractions > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", ["tp2", "pp2", "tp2xpp2"])
 def test_all_faults_of_one_rank_at_once(engines: Engines, backend: str, tmp_path: Path, ranks: str) -> None:
-    run(engines, scenario(backend, tmp_path, ranks, "timeout", "first"))
-    asked = scenario(backend, tmp_path, ranks, "timeout", "faulty")
+    run(engines, scenario(backend, f"file:{tmp_path}", ranks, "timeout", "first"))
+    asked = scenario(backend, f"file:{tmp_path}", ranks, "timeout", "faulty")
     last = asked.ranks - 1
     kinds = ("ack-delay:rank={},ms=5..50", "alloc-fail:rank={},p=0.1", "sleep:rank={},p=0.1,ms=20..40")
     run(engines, replace(asked, consensus_checker=False, faults=" ".join(kind.format(last) for kind in kinds)))

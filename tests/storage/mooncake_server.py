@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import re
 import signal
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,8 @@ class MooncakeServer(Opens):
         self._start_owner()
 
     def _start_master(self) -> None:
-        options = [f"--rpc_port={self.port}", "--rpc_address=127.0.0.1", f"--metrics_port={free_port()}"]
+        self._metrics_port = free_port()
+        options = [f"--rpc_port={self.port}", "--rpc_address=127.0.0.1", f"--metrics_port={self._metrics_port}"]
         self.master = Process([needed("mooncake_master"), *options], self._folder / "master.log")
         self.master.wait_for(lambda: answers(self.port))
 
@@ -43,6 +46,13 @@ class MooncakeServer(Opens):
         command = [sys.executable, str(_OWNER), f"127.0.0.1:{self.port}", str(self._memory), str(ready)]
         self.owner = Process(command, self._folder / "owner.log")
         self.owner.wait_for(ready.exists)
+
+    def pages(self) -> int:
+        """How many pages the master knows."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=5) as answer:
+            known = re.search(r"^master_key_count (\d+)$", answer.read().decode(), re.MULTILINE)
+        assert known is not None
+        return int(known[1])
 
     def client(self) -> Any:
         """A client of the tests' own, that changes what is stored."""
@@ -66,6 +76,11 @@ class MooncakeServer(Opens):
 
     def kill(self) -> None:
         self.owner.end()
+
+    def restart_master(self) -> None:
+        """Killed, and started anew where it was; it knows no page then."""
+        self.master.end()
+        self._start_master()
 
     def stop(self) -> None:
         self.owner.signal(signal.SIGSTOP)

@@ -4,9 +4,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from isoradix.storage import Backend, PermanentStorageError, Status, TemporaryStorageError, open_storage
+from isoradix.storage import Backend, PageViews, PermanentStorageError, Status, TemporaryStorageError, open_storage
 from isoradix.storage.check import Checker
 
 from .mooncake_server import MooncakeServer
@@ -65,6 +66,32 @@ def test_a_process_that_gives_memory_of_its_own(cluster: MooncakeServer) -> None
         room = checker.room(4, 4)
         assert other.get_into(keys, room).done == 4
         assert [room.read(at) for at in range(4)] == [page.tobytes() for page in right]
+
+
+def test_no_memory_of_its_own_is_said_by_zero_too(cluster: MooncakeServer) -> None:
+    with cluster.open(segment="0") as store:
+        keys, views, _ = Checker(store, 100, 2).fresh(2)
+        assert store.put_from(keys, views).done == 2
+
+
+def test_pages_with_room_behind_them_are_the_same_pages(store: Backend) -> None:
+    page, spare = 1000, store.capabilities.spare_bytes
+    assert spare > 0
+    roomy = np.zeros(4 * (page + spare), np.uint8)
+    tight = np.zeros(4 * page, np.uint8)
+    views = PageViews.whole(roomy, page, spare=spare), PageViews.whole(tight, page)
+    for source, target, first in ((*views, 1), (*views[::-1], 5)):
+        keys = [bytes([first + at]) * 8 for at in range(4)]
+        for place in range(4):
+            source.write(place, bytes([first + place]) * page)
+        assert store.put_from(keys, source).done == 4
+        assert store.get_into([keys[2], keys[0], b"none", keys[3]], target).statuses == (
+            *(Status.DONE,) * 2,
+            Status.MISSING,
+            Status.DONE,
+        )
+        assert target.read(0) == bytes([first + 2]) * page
+        assert target.read(3) == bytes([first + 3]) * page
 
 
 def test_prefixes_are_apart(cluster: MooncakeServer) -> None:

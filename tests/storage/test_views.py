@@ -22,6 +22,18 @@ def test_pages_one_after_another() -> None:
         views.write(0, b"abcdefghi")
 
 
+def test_room_behind_pages_is_no_part_of_them() -> None:
+    memory = bytearray(range(36))
+    views = PageViews.whole(memory, 10, spare=2)
+    assert (len(views), views.page_bytes, views.spare) == (3, 10, 2)
+    assert views.take([2]).spare == 2
+    assert views.read(1) == bytes(range(12, 22))
+    with pytest.raises(InvalidInputError, match="are not in a memory of 36"):
+        PageViews(memory, np.array([[25]], np.int64), 10, 2)
+    with pytest.raises(InvalidInputError, match="spare is -1"):
+        PageViews.whole(memory, 10, spare=-1)
+
+
 @pytest.mark.parametrize(
     ("memory", "offsets", "size", "message"),
     [

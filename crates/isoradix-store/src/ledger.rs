@@ -15,6 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::names::UNFINISHED;
 use crate::record::{RECORD_BYTES, Record};
 
 const PREFIX: &str = "ledger-";
@@ -205,16 +206,7 @@ impl Ledger {
         for key in self.order.values() {
             Record::Used { key: key.clone(), bytes: self.pages[key].bytes }.write(&mut bytes);
         }
-        let unique = format!("made-{next}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let made = self.root.join(unique);
-        fs::write(&made, &bytes)?;
-        // Whoever comes second has made the same, and the first one's is already appended to.
-        let linked = fs::hard_link(&made, path(&self.root, next));
-        fs::remove_file(&made)?;
-        match linked {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        while !self.make(next, &bytes)? {}
         let _ = fs::remove_file(path(&self.root, self.number));
         // By now it may be sealed and removed as well.
         (self.number, self.file) = open_newest(&self.root)?;
@@ -222,6 +214,29 @@ impl Ledger {
         self.pages.clear();
         self.order.clear();
         Ok(())
+    }
+
+    /// Makes a log, unless somebody has: whoever comes second has made the same, and the first one's is already appended to.
+    /// False if it was taken for left behind before it had its name.
+    ///
+    /// It is made among the unfinished pages, which are swept by their age: one that a crash leaves there is removed.
+    fn make(&self, number: u64, bytes: &[u8]) -> io::Result<bool> {
+        let unique = format!("{PREFIX}{number}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let folder = self.root.join(UNFINISHED);
+        if let Err(error) = fs::create_dir(&folder)
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(error);
+        }
+        let made = folder.join(unique);
+        fs::write(&made, bytes)?;
+        let linked = fs::hard_link(&made, path(&self.root, number));
+        let _ = fs::remove_file(&made);
+        match linked {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.root.is_dir() => Ok(false),
+            linked => linked.map(|()| true),
+        }
     }
 
     /// Whether sizes and orders fit each other.
@@ -333,7 +348,36 @@ mod tests {
             assert!(ledger.number > 1, "sealed more than once");
             ledger.check();
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "old logs are removed");
+        let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<_> = left.filter(|name| name != UNFINISHED).collect();
+        assert_eq!(left.len(), 1, "old logs are removed: {left:?}");
+        let current = left.pop().unwrap();
+        assert_eq!(Some(current.as_os_str()), path(folder.path(), ledgers[0].number).file_name());
+        assert_eq!(fs::read_dir(folder.path().join(UNFINISHED)).unwrap().count(), 0, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_log_that_is_swept_while_it_is_made_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::open(folder.path()).unwrap();
+        ledger.spare = 10;
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    for entry in fs::read_dir(folder.path().join(UNFINISHED)).into_iter().flatten().flatten() {
+                        let _ = fs::remove_file(entry.path());
+                    }
+                }
+            });
+            let used: io::Result<()> =
+                (0..3000u32).try_for_each(|turn| ledger.used(&[(&[turn.to_le_bytes()[0] % 5], 7)]));
+            over.store(true, Ordering::Relaxed);
+            used.unwrap();
+        });
+        assert_eq!(ledger.len(), 5);
+        assert!(ledger.number > 10);
+        ledger.check();
     }
 
     #[derive(Debug, Clone)]

@@ -13,6 +13,9 @@ const ENDING_SEALED: &str = ".page";
 const ENDING_RAW: &str = ".bin";
 const PAGES: &str = "pages";
 
+/// The folder of what has no name yet; what a crash leaves there is removed by its age.
+pub(crate) const UNFINISHED: &str = "unfinished";
+
 /// What a folder's files look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {

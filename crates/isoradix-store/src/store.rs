@@ -12,12 +12,11 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::error::StoreError;
 use crate::ledger::Ledger;
-use crate::names::Layout;
+use crate::names::{Layout, UNFINISHED};
 use crate::page::{PageMut, PageRef};
 use crate::status::Status;
 use crate::transfer::{self, Mode};
 
-const UNFINISHED: &str = "unfinished";
 /// After how long a file that nobody has finished was left by a process that is gone.
 const LEFT: Duration = Duration::from_secs(3600);
 /// A batch of fewer bytes is over before another thread has begun.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use isoradix_store::{Call, FileStore, Layout, Options, PageMut, PageRef, SEAL_BYTES, Status, StoreError};
 use proptest::prelude::*;
@@ -232,6 +233,20 @@ fn what_a_ledger_does_not_know_is_adopted_by_name() {
     fs::remove_file(&files(folder.path())[0]).unwrap();
     let again = open(folder.path(), Options { limit, ..Options::default() });
     assert_eq!(again.usage().unwrap().pages, 2);
+}
+
+#[test]
+fn what_a_crash_leaves_is_removed_once_it_is_old() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path(), Options::default()));
+    let path = |name: &str| folder.path().join("unfinished").join(name);
+    for (name, age_s) in [("7-0", 7200), ("ledger-3-7-0", 7200), ("8-0", 60), ("ledger-3-8-0", 60)] {
+        let file = fs::File::create(path(name)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(age_s)).unwrap();
+    }
+    drop(open(folder.path(), Options { limit: Some(1000), ..Options::default() }));
+    let there = ["7-0", "ledger-3-7-0", "8-0", "ledger-3-8-0"].map(|name| path(name).exists());
+    assert_eq!(there, [false, false, true, true], "the young ones may still be written");
 }
 
 /// The least recently used pages, as a list.

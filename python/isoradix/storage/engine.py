@@ -23,6 +23,8 @@ class Capabilities:
     key_bytes_max: int
     page_bytes_max: int | None
     """None: no limit of its own."""
+    spare_bytes: int = 0
+    """Bytes behind each page, in its memory, with which it moves pages faster: see `PageViews.spare`."""
 
 
 class Engine(Protocol):

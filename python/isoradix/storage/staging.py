@@ -13,6 +13,8 @@ Bytes = npt.NDArray[np.uint8]
 
 BATCH_PAGES: Final = 128
 """Pages of one question, and of one transfer: after each, progress is told and a cancel is heard."""
+ALIGNED: Final = 64
+"""Bytes; pages keep their places in the lines of a cache."""
 
 
 class InPlace:
@@ -39,10 +41,15 @@ class Staged:
 
     A server that was stopped in the middle of a call may go on with it at any time later. It finds this memory then,
     which nobody uses any more: a batch that is late leaves it to the engine, and the next has another.
+
+    Args:
+        backend: the storage.
+        spare: bytes behind each page that its engine asks for.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, spare: int = 0) -> None:
         self._backend = backend
+        self._spare = -(-spare // ALIGNED) * ALIGNED
         self._memory = np.empty(0, np.uint8)
         self._left: list[tuple[Outcome, Bytes]] = []
 
@@ -63,10 +70,12 @@ class Staged:
         return outcome
 
     def _views(self, pages: PageViews) -> PageViews:
-        size = max(BATCH_PAGES, len(pages)) * pages.page_bytes  # the same each time: an engine registers it once
+        size = max(BATCH_PAGES, len(pages)) * (
+            pages.page_bytes + self._spare
+        )  # the same each time: an engine registers it once
         if self._memory.nbytes < size:
             self._memory = self._back() if self._left and self._left[0][0].released else np.empty(size, np.uint8)
-        return PageViews.whole(self._memory, pages.page_bytes, range(len(pages)))
+        return PageViews.whole(self._memory, pages.page_bytes, range(len(pages)), spare=self._spare)
 
     def _keep_or_leave(self, outcome: Outcome) -> None:
         if not outcome.released:

@@ -89,9 +89,9 @@ class StorageTier:
         self._operations = Operations()
         self._answers: deque[tuple[int, int]] = deque()
         self._asked: dict[int, OpenCopy] = {}
-        way = Staged if staged else InPlace
         self._lanes = {name: _Lane(name) for name in ("query", "prefetch", "store")}
-        self._ways = {"prefetch": way(backend), "store": way(backend)}
+        ways = [Staged(backend, can.spare_bytes) if staged else InPlace(backend) for _ in range(2)]
+        self._ways = dict(zip(("prefetch", "store"), ways, strict=True))
         self._page = host.page_size
         self._finalizer = weakref.finalize(self, _close, self._operations, list(self._lanes.values()))
 

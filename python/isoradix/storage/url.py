@@ -100,14 +100,14 @@ class StorageURL:
             raise self._refuse(name, value, "seconds from 0 to 86400, for example 0.5")
         return float(value)
 
-    def size(self, name: str, default: int | None) -> int | None:
-        """An option in bytes: 4000000, 4M, 4Mi, 1.5G."""
+    def size(self, name: str, default: int | None, least: int = 1) -> int | None:
+        """An option in bytes, `least` or more: 4000000, 4M, 4Mi, 1.5G."""
         value = self.string(name)
         if value is None:
             return default
         found = _SIZE.fullmatch(value.strip())
-        size = Decimal(found[1]) * _FACTORS[(found[2] or "").lower()] if found else Decimal(0)
-        if size != int(size) or not 1 <= size < 2**60:
+        size = Decimal(found[1]) * _FACTORS[(found[2] or "").lower()] if found else Decimal(-1)
+        if size != int(size) or not least <= size < 2**60:
             raise self._refuse(name, value, "bytes, for example 500G or 64Gi")
         return int(size)
 

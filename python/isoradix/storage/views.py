@@ -27,6 +27,8 @@ class PageViews:
             it. An engine may register it once, so hand in the same object every time.
         offsets: where each piece begins in it, in bytes: int64, [pages, pieces].
         piece_bytes: bytes of a piece.
+        spare: bytes behind each page's last piece that belong to nobody else. An engine may keep what it puts behind a
+            page there (`Capabilities.spare_bytes`), and so move both as one.
 
     Raises:
         InvalidInputError: a piece is not in the memory, or there are more than 65536 pages.
@@ -36,6 +38,7 @@ class PageViews:
     memory: Any
     offsets: npt.NDArray[np.int64]
     piece_bytes: int
+    spare: int = 0
 
     def __post_init__(self) -> None:
         view = self._view()
@@ -61,7 +64,7 @@ class PageViews:
             )
 
     def _outside(self, size: int) -> bool:
-        return bool(self.offsets.min() < 0 or self.offsets.max() > size - self.piece_bytes)
+        return bool(self.offsets.min() < 0 or self.offsets.max() > size - self.piece_bytes - self.spare)
 
     def _view(self) -> memoryview:
         try:
@@ -72,22 +75,26 @@ class PageViews:
             ) from error
 
     @classmethod
-    def whole(cls, memory: Any, page_bytes: int, pages: "IntSequence | None" = None) -> "PageViews":
+    def whole(cls, memory: Any, page_bytes: int, pages: "IntSequence | None" = None, *, spare: int = 0) -> "PageViews":
         """Pages in one piece each, one after another in the memory.
 
         Args:
             memory: as of the class.
             page_bytes: bytes of a page.
             pages: their numbers; all that there are if None.
+            spare: bytes behind each of them, as of the class.
 
         Raises:
             InvalidInputError, InputTypeError: as the class does.
         """
+        if spare < 0:
+            raise InvalidInputError(f"spare is {spare}; at least 0 is needed\nhint: pass capabilities.spare_bytes")
         if page_bytes < 1:
             raise InvalidInputError(f"page_bytes is {page_bytes}; at least 1 is needed\nhint: pass the bytes of a page")
-        there = memoryview(memory).nbytes // page_bytes
+        stride = page_bytes + spare
+        there = memoryview(memory).nbytes // stride
         numbers = np.arange(there) if pages is None else np.asarray(pages, np.int64)
-        return cls(memory, np.ascontiguousarray(numbers.reshape(-1, 1) * page_bytes, np.int64), page_bytes)
+        return cls(memory, np.ascontiguousarray(numbers.reshape(-1, 1) * stride, np.int64), page_bytes, spare)
 
     @classmethod
     def of_pool(cls, pool: "HostPool", pages: IntSequence, order: Order = "layer") -> "PageViews":
@@ -146,7 +153,7 @@ class PageViews:
 
     def take(self, places: Sequence[int]) -> "PageViews":
         """Some of the pages, by their places in this batch."""
-        return PageViews(self.memory, np.ascontiguousarray(self.offsets[list(places)]), self.piece_bytes)
+        return PageViews(self.memory, np.ascontiguousarray(self.offsets[list(places)]), self.piece_bytes, self.spare)
 
     def read(self, place: int) -> bytes:
         """A copy of a page's bytes."""

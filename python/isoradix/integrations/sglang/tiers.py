@@ -19,11 +19,12 @@ from sglang.srt.utils.rank_consensus_checker import rank_consensus
 from isoradix import Control, HostLockReceipt, InvalidInputError, NodeHandle, OutOfSlotsError, StaleHandleError
 from isoradix.driver import Driver
 from isoradix.integrations.sglang.cache import IsoradixCache, Locked, Receipt, namespace_of, tokens_of
+from isoradix.integrations.sglang.clearing import Clearing
 from isoradix.integrations.sglang.layers import LayerCounter
 from isoradix.integrations.sglang.pools import ServerSlots
 from isoradix.integrations.sglang.prefetch import Prefetches
 from isoradix.kv import HostPool
-from isoradix.storage import Backend, StorageError
+from isoradix.storage import Backend
 
 logger: Final = logging.getLogger("isoradix")
 
@@ -95,6 +96,7 @@ class TieredIsoradixCache(IsoradixCache):
     ) -> None:
         super().__init__(params, driver, slots)
         self._backend: Backend | None = None if storage is None else storage[0]
+        self._clearing = None if storage is None else Clearing(storage[0])
         best_effort = storage is not None and storage[1]
         self.enable_storage = storage is not None
         self._prefetches = Prefetches(self.tree, driver.plane.place.leads, best_effort)
@@ -313,14 +315,10 @@ class TieredIsoradixCache(IsoradixCache):
         return False, AT_START
 
     def clear_storage_backend(self) -> bool:
-        """Removes all pages of the store."""
-        if self._backend is None:
+        """Begins to remove all pages of the store; whether there is one. The log says when it is done, or why not."""
+        if self._clearing is None:
             return False
-        try:
-            self._backend.clear()
-        except StorageError as error:
-            logger.error("storage was not cleared: %s", error)
-            return False
+        self._clearing.begin()
         return True
 
     def get_last_hash_value(self, _node: NodeHandle) -> None:

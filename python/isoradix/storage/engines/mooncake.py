@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 
 from isoradix._isoradix import check_pages, seal_pages
@@ -83,6 +84,45 @@ class Slabs:
                 self._free.append(slab)
 
 
+class Seals:
+    """Where the seals of a batch are: in a slab, or behind each page, where the two are moved as one.
+
+    Args:
+        memory: of the seals.
+        pages: of the batch; their seals lie one after another unless `places` says where each one's bytes are.
+    """
+
+    def __init__(self, memory: Any, pages: int, places: npt.NDArray[np.int64] | None = None) -> None:
+        self._memory, self._apart = memory, places is None
+        self._places = np.arange(pages * SEAL_BYTES).reshape(pages, SEAL_BYTES) if places is None else places
+
+    @classmethod
+    def behind(cls, views: PageViews) -> "Seals":
+        """In the spare bytes of pages."""
+        ends = views.offsets[:, -1:] + views.piece_bytes
+        return cls(np.frombuffer(views.memory, np.uint8), len(views), ends + np.arange(SEAL_BYTES))
+
+    def write(self, seals: bytes) -> None:
+        """Puts one behind each page."""
+        self._memory[self._places] = np.frombuffer(seals, np.uint8).reshape(self._places.shape)
+
+    def read(self, pages: list[int]) -> bytes:
+        """Those of some pages of the batch."""
+        seals: bytes = self._memory[self._places[pages]].tobytes()
+        return seals
+
+    def buffers(self, views: PageViews) -> tuple[list[list[int]], list[list[int]]]:
+        """Addresses and sizes of what is moved for each page."""
+        addresses, sizes = _address(views.memory) + views.offsets, [views.piece_bytes] * views.pieces
+        if self._apart:
+            addresses = np.hstack([addresses, _address(self._memory) + self._places[:, :1]])
+            sizes.append(SEAL_BYTES)
+        else:
+            sizes[-1] += SEAL_BYTES
+        listed: list[list[int]] = addresses.tolist()
+        return listed, [sizes] * len(views)
+
+
 class MooncakeEngine:
     """Pages in a Mooncake cluster.
 
@@ -104,6 +144,7 @@ class MooncakeEngine:
             shared=True,
             key_bytes_max=512,
             page_bytes_max=None,
+            spare_bytes=SEAL_BYTES,
         )
 
     def register(self, memory: Any) -> None:
@@ -124,10 +165,10 @@ class MooncakeEngine:
                 return
             some = views.take(places)
             names = [self._name(keys[place]) for place in places]
-            with self._slabs.taken() as slab:
-                codes = self._store.batch_get_into_multi_buffers(names, *_buffers(some, slab))
+            with self._seals(some) as seals:
+                codes = self._store.batch_get_into_multi_buffers(names, *seals.buffers(some))
                 there = [at for at, code in enumerate(codes) if int(code) == views.page_bytes + SEAL_BYTES]
-                statuses = self._check([keys[places[at]] for at in there], some.take(there), slab, there)
+                statuses = self._check([keys[places[at]] for at in there], some.take(there), seals.read(there), there)
             for at, place in enumerate(places):
                 if at in statuses:
                     call.finish(place, statuses[at])
@@ -143,8 +184,7 @@ class MooncakeEngine:
         return 0 <= int(self._store.get_size(name)) < page_bytes + SEAL_BYTES
 
     @staticmethod
-    def _check(keys: list[bytes], views: PageViews, slab: Any, there: list[int]) -> dict[int, Status]:
-        seals = slab.reshape(-1, SEAL_BYTES)[there].tobytes()
+    def _check(keys: list[bytes], views: PageViews, seals: bytes, there: list[int]) -> dict[int, Status]:
         codes = check_pages(keys, views.memory, views.offsets.reshape(-1), views.pieces, views.piece_bytes, seals)
         return {at: Status(code) for at, code in zip(there, codes, strict=True)}
 
@@ -155,13 +195,21 @@ class MooncakeEngine:
                 return
             some = views.take(places)
             of_some = [keys[place] for place in places]
-            seals = seal_pages(of_some, some.memory, some.offsets.reshape(-1), some.pieces, some.piece_bytes)
+            made = seal_pages(of_some, some.memory, some.offsets.reshape(-1), some.pieces, some.piece_bytes)
             names = [self._name(key) for key in of_some]
-            with self._slabs.taken() as slab:
-                slab[: len(seals)] = np.frombuffer(seals, np.uint8)
-                codes = self._store.batch_put_from_multi_buffers(names, *_buffers(some, slab), self._config)
+            with self._seals(some) as seals:
+                seals.write(made)
+                codes = self._store.batch_put_from_multi_buffers(names, *seals.buffers(some), self._config)
             for place, code in zip(places, codes, strict=True):
                 self._tell("put", call, place, int(code))
+
+    @contextmanager
+    def _seals(self, views: PageViews) -> Iterator[Seals]:
+        if views.spare >= SEAL_BYTES:
+            yield Seals.behind(views)
+        else:
+            with self._slabs.taken() as slab:
+                yield Seals(slab, len(views))
 
     def _tell(self, verb: str, call: Call, place: int, code: int) -> None:
         if code == 0 and verb == "put":
@@ -215,7 +263,7 @@ def open_engine(url: StorageURL) -> MooncakeEngine:
         raise PermanentStorageError(f"{url.text} names no master and port\nhint: as in mooncake://master:50051")
     protocol = url.choice("protocol", ("tcp", "rdma"), "tcp")
     device, hostname = url.string("device", "") or "", url.string("hostname", "127.0.0.1") or ""
-    segment, buffer = _bytes(url, "segment", 0), _bytes(url, "buffer", 16 << 20)
+    segment, buffer = url.size("segment", 0, least=0) or 0, url.size("buffer", 16 << 20) or 0
     metadata = url.string("metadata", "P2PHANDSHAKE") or ""
     replicas = url.number("replicas", 1, 1, 64)
     prefix = url.string("prefix", "isoradix/") or ""
@@ -249,20 +297,8 @@ def _can_be_set_up(*arguments: str) -> bool:
     return tried.returncode == 0
 
 
-def _bytes(url: StorageURL, name: str, default: int) -> int:
-    return url.size(name, default) or 0
-
-
 def _portions(pages: int) -> list[list[int]]:
     return [list(range(at, min(at + _SLAB_PAGES, pages))) for at in range(0, pages, _SLAB_PAGES)]
-
-
-def _buffers(views: PageViews, slab: Any) -> tuple[list[list[int]], list[list[int]]]:
-    """Addresses and sizes of each page's pieces, and of its seal."""
-    pages = _address(views.memory) + views.offsets
-    seals = _address(slab) + np.arange(len(views)).reshape(-1, 1) * SEAL_BYTES
-    addresses: list[list[int]] = np.hstack([pages, seals]).tolist()
-    return addresses, [[views.piece_bytes] * views.pieces + [SEAL_BYTES]] * len(views)
 
 
 def _address(memory: Any) -> int:

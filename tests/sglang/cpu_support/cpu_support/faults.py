@@ -16,6 +16,9 @@ from typing import Any, Final
 from isoradix.cluster.faults import Fault, parse_faults
 from isoradix.cluster.injector import Injector
 
+from .storage_faults import KINDS as STORAGE_KINDS
+from .storage_faults import HungEngine, plant_in_server
+
 logger = logging.getLogger(__name__)
 RANKS_MAX: Final = 1024
 
@@ -43,11 +46,14 @@ def inject_isoradix(faults: Sequence[Fault]) -> None:
     def make_with_faults(create: Any, ctx: Any) -> Any:
         import torch.distributed
 
-        from isoradix.integrations.sglang import assembly
+        from isoradix.integrations.sglang import assembly, storage
 
         injector = _Logged(faults, torch.distributed.get_rank() if torch.distributed.is_initialized() else 0)
         make_engine = assembly.make_engine
         assembly.make_engine = lambda device, host: injector.engine(make_engine(device, host), lambda page: None)
+        stores: Any = storage
+        open_storage = stores.open_storage
+        stores.open_storage = lambda url: injector.storage(injector.hung(open_storage(url)))
         cache = create(ctx)
         injector.begin(cache.driver)
         begin_step, end_step = cache.begin_step, cache.end_step
@@ -67,7 +73,16 @@ def inject_isoradix(faults: Sequence[Fault]) -> None:
 
 
 class _Logged(Injector):
-    """Says when it is at work, where the harness counts it."""
+    """Says when it is at work, where the harness counts it.
+
+    The step of `storage-hang` is not read: a server's rounds have no number that a test could know.
+    """
+
+    def hung(self, backend: Any) -> Any:
+        """The backend, over an engine that does not return if there is such a fault here."""
+        if any(fault.kind == "storage-hang" for fault in self._faults):
+            backend._engine = HungEngine(backend._engine)
+        return backend
 
     def _note(self, kind: str) -> None:
         super()._note(kind)
@@ -198,4 +213,5 @@ _SERVER: Final = {
     "alloc-fail": _alloc_fail,
     "short-pool": _short_pool,
     "sleep": _sleep,
+    **dict.fromkeys(STORAGE_KINDS, plant_in_server),
 }

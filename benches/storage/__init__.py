@@ -1,0 +1,1 @@
+"""What external storage costs and saves: see `__main__`."""
