@@ -150,7 +150,7 @@ def test_what_is_out_of_range_is_refused_and_changes_nothing() -> None:
     ):
         with pytest.raises(InvalidInputError, match=said):
             ChunkSizer(**{**SERVER, **values})
-    with pytest.raises(InputTypeError, match="a is a str ('x'), expected a number"):
+    with pytest.raises(InputTypeError, match=r"a is a str \('x'\), expected a number"):
         next_chunk("x", 0.0, 0, **SERVER)  # type: ignore[arg-type]
     for a, b in ((0.0, 1.0), (math.inf, 1.0), (1.0, -1.0), (math.nan, 0.0)):
         with pytest.raises(InvalidInputError, match="expected"):

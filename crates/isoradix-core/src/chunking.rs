@@ -7,7 +7,7 @@
 //! a x² + (2 a L + b) x = a base² + b base        c drops out
 //! ```
 //!
-//! The model is that of dynamic chunking in SGLang's pipeline parallelism. Coefficients are measured, and so per-rank: the leader's are agreed on, bit by bit,
+//! The model is that of dynamic chunking in `SGLang`'s pipeline parallelism. Coefficients are measured, and so per-rank: the leader's are agreed on, bit by bit,
 //! and every rank computes the chunk from them. It does so without a root: whether a length is short enough is a comparison of two products of
 //! integers, which is exact, so nothing rounds, on any machine.
 
@@ -189,7 +189,7 @@ impl ChunkRule {
         let linear = part * part * base - part * n;
         match (u128::try_from(quadratic), u128::try_from(linear)) {
             // Not above 0 on the left, and then not below it on the right.
-            (Err(_), _) | (Ok(0), _) => true,
+            (Err(_) | Ok(0), _) => true,
             (Ok(_), Err(_)) => false,
             (Ok(quadratic), Ok(linear)) => model.a.times_is_at_most(quadratic, model.b, linear),
         }
