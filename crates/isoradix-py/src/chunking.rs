@@ -61,5 +61,5 @@ fn coefficient(given: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
         let message = format!("{name} is {}, expected a number\nhint: pass what was fitted", describe(given));
         errors::input_type(given.py(), message)
     })?;
-    Ok((value + 0.0).to_bits())
+    Ok(if value == 0.0 { 0 } else { value.to_bits() })
 }
