@@ -11,14 +11,16 @@ import pytest
 
 pytest.importorskip("torch")
 
+from benches.minillm import ROOM, ROUNDS, pipeline
+
 from minillm.deployment import Outcome, run
 from minillm.requests import Workload
 from minillm.settings import Settings
 
 MOST_KL = 1e-6
-WORKLOAD = Workload(users=5, rounds=3, system=48, question=40, answer=12)
-TIGHT = {"slots": 640, "batch": 3, "chunk": 96}
-"""Fewer than half of what the conversations hold: most of it has to leave the device."""
+WORKLOAD = Workload(users=8, rounds=3, system=48, question=40, answer=12)
+TIGHT: dict[str, Any] = {"slots": 448, "batch": 2, "chunk": 96}
+"""A third of what the conversations hold: most of it has to leave the device."""
 FAULTS = (
     "copy-slow:ms=1..10",
     "ack-delay:rank=0,ms=1..20",
@@ -46,8 +48,8 @@ def worst_divergence(outcome: Outcome, truth: Outcome) -> float:
 
 def serve(tmp_path: Path, tp: int, pp: int, tiers: Any, **options: Any) -> Outcome:
     storage = f"file://{tmp_path}/kv" if tiers == "l3" else None
-    hosts = {"l2": 512, "l3": 48}.get(tiers, 512)
-    settings = Settings(tp=tp, pp=pp, cache=tiers, host_pages=hosts, storage=storage, record=True, **TIGHT, **options)
+    pages = 64 if tiers == "l3" else 512
+    settings = Settings(tp=tp, pp=pp, cache=tiers, host_pages=pages, storage=storage, record=True, **TIGHT, **options)
     return run(settings, WORKLOAD)
 
 
@@ -60,7 +62,7 @@ def same(outcome: Outcome, truth: Outcome) -> None:
 def test_one_rank_says_the_same_with_every_tier(tmp_path: Path, tiers: str) -> None:
     outcome = serve(tmp_path, 1, 1, tiers)
     same(outcome, without_cache())
-    assert outcome.hit_rates()[-1] > (0.1 if tiers == "l1" else 0.5)
+    assert outcome.hit_rates()[-1] > (0.1 if tiers == "l1" else 0.4)
 
 
 def test_four_ranks_under_faults_say_the_same_with_all_tiers(tmp_path: Path) -> None:
@@ -95,6 +97,27 @@ def test_guessing_ahead_changes_no_answer(tmp_path: Path) -> None:
 def test_dynamic_chunks_change_no_answer(tmp_path: Path) -> None:
     outcome = serve(tmp_path, 1, 2, "l1", dynamic=True)
     same(outcome, without_cache())
+
+
+_TWO: tuple[Any, Any] = ("l1", "l3")
+
+
+@pytest.mark.slow
+def test_lower_tiers_keep_what_the_device_cannot(tmp_path: Path) -> None:
+    """Conversations of seven rounds, of which the device holds a sixth."""
+    kept = [run(Settings(cache=tiers, storage=f"file://{tmp_path}/kv", **ROOM), ROUNDS) for tiers in _TWO]
+    device, all_tiers = (outcome.hit_rates()[3:] for outcome in kept)
+    assert max(device) < 0.35
+    assert min(all_tiers) > 0.70
+    assert kept[0].answers == kept[1].answers
+
+
+def test_a_pipeline_waits_for_its_longest_chunks() -> None:
+    seconds, bubbles = pipeline([[1, 1], [1, 1]])
+    assert seconds == 3
+    assert bubbles == pytest.approx(1 / 3)
+    assert pipeline([[1, 3], [1, 3]])[0] == 7
+    assert pipeline([[2.0]]) == (2, 0)
 
 
 def test_the_example_is_short_enough_to_read() -> None:

@@ -1,5 +1,4 @@
 """A small LLM engine around isoradix: tensor and pipeline parallel, paged KV, continuous batching, three cache tiers.
 
-Read it in this order: `settings`, `model`, `scheduler`, `rank`. Run it with `isoradix demo`, or from this folder's
-parent with `python -m minillm --help`.
+Read `settings`, `model`, `scheduler`, `stage` and `rank`, in this order. `isoradix demo` runs it.
 """

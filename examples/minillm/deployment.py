@@ -1,8 +1,10 @@
 """All ranks of a deployment, as processes of this machine."""
 
 import multiprocessing
+import queue
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +12,8 @@ from minillm.rank import Beat, Rank, Report
 from minillm.requests import Request, Workload
 from minillm.settings import Settings
 
-_LONGEST_S = 600.0
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["minillm.rank"])  # torch is loaded once
+_processes.set_forkserver_preload(["torch", "isoradix.driver"])  # torch is loaded once
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,11 @@ class Outcome:
 
     reports: list[Report]
     requests: list[Request]
+    distributions: dict[tuple[int, int], list[Any]]
 
     @property
     def answers(self) -> dict[tuple[int, int], list[int]]:
         return {(each.user, each.turn): each.tokens[each.prompt :] for each in self.requests}
-
-    @property
-    def distributions(self) -> dict[tuple[int, int], list[Any]]:
-        """Of the rank that chooses."""
-        return next(report.distributions for report in reversed(self.reports) if report.distributions)
 
     def hit_rates(self) -> list[float]:
         """Share of the prompts' tokens that was found in some tier, round by round."""
@@ -41,7 +38,7 @@ class Outcome:
 def run(settings: Settings, workload: Workload, tell: Callable[[Beat], None] = lambda beat: None) -> Outcome:
     """Serves a workload on as many processes as the topology has ranks."""
     answers: Any = _processes.Queue()
-    addresses = tuple(f"127.0.0.1:{_free_port()}" for _ in range(2))
+    addresses = _free_address(), _free_address()
     ranks = [
         _processes.Process(target=_main, args=(rank, settings, addresses, workload, answers), daemon=True)
         for rank in range(settings.topology.ranks)
@@ -51,7 +48,7 @@ def run(settings: Settings, workload: Workload, tell: Callable[[Beat], None] = l
         process.start()
     try:
         while len(reports) < len(ranks):
-            match answers.get(timeout=_LONGEST_S):
+            match _next(answers, ranks):
                 case Report() as report:
                     reports.append(report)
                 case Beat() as beat:
@@ -65,7 +62,17 @@ def run(settings: Settings, workload: Workload, tell: Callable[[Beat], None] = l
             process.kill()
     reports.sort(key=lambda report: report.rank)
     assert len({report.digest for report in reports}) == 1, "the ranks have parted"
-    return Outcome(reports, reports[0].requests)
+    chooser = next((report for report in reports if report.distributions), reports[-1])
+    return Outcome(reports, reports[0].requests, chooser.distributions)
+
+
+def _next(answers: Any, ranks: list[Any]) -> Any:
+    """What some rank says next. One that was killed says nothing."""
+    while True:
+        with suppress(queue.Empty):
+            return answers.get(timeout=1)
+        if dead := [rank for rank, process in enumerate(ranks) if process.exitcode]:
+            raise RuntimeError(f"rank {dead[0]} ended without a word, with {ranks[dead[0]].exitcode}")
 
 
 def _main(rank: int, settings: Settings, addresses: tuple[str, str], workload: Workload, answers: Any) -> None:
@@ -77,6 +84,6 @@ def _main(rank: int, settings: Settings, addresses: tuple[str, str], workload: W
         raise
 
 
-def _free_port() -> int:
+def _free_address() -> str:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+        return f"127.0.0.1:{free.getsockname()[1]}"

@@ -10,8 +10,7 @@ from torch import Tensor
 from minillm.model import KV, Ends, Layer, Reduce, Span
 from minillm.settings import ModelSettings
 
-HISTORY = 0.1
-"""How much of the target's features goes in beside the next token: of an untrained model, little."""
+HISTORY = 0.1  # how much of the target's features goes in beside the next token: of an untrained model, little
 
 
 class Draft:

@@ -22,10 +22,6 @@ class Span:
     start: int  # tokens before it, whose KV is there
     slots: Tensor  # of all tokens up to the end of the run
 
-    @property
-    def positions(self) -> Tensor:
-        return torch.arange(self.start, len(self.slots))
-
 
 class Layer:
     """Attention and a gated feed-forward layer. Heads and hidden units are split over the ranks; sums join them."""
@@ -50,7 +46,7 @@ class Layer:
         return x + add((functional.silu(y @ self.gate.T) * (y @ self.up.T)) @ self.down.T)
 
     def _attend(self, x: Tensor, spans: list[Span], keys: Tensor, values: Tensor) -> Tensor:
-        positions = torch.cat([span.positions for span in spans])
+        positions = torch.cat([torch.arange(span.start, len(span.slots)) for span in spans])
         q, k = (rotate(self._split(x @ weight.T), positions) for weight in (self.q, self.k))
         v = self._split(x @ self.v.T)
         out = torch.empty_like(q)
@@ -61,8 +57,8 @@ class Layer:
             # what is cached is read exactly as what was just computed
             seen_k, seen_v = self._split(keys[slots]), self._split(values[slots])
             mask = torch.ones(len(slots) - span.start, len(slots), dtype=torch.bool).tril(span.start)
-            heads = (each.transpose(0, 1) for each in (q[rows], seen_k, seen_v))
-            out[rows] = functional.scaled_dot_product_attention(*heads, attn_mask=mask).transpose(0, 1)
+            asks, *seen = (each.transpose(0, 1) for each in (q[rows], seen_k, seen_v))
+            out[rows] = functional.scaled_dot_product_attention(asks, seen[0], seen[1], mask).transpose(0, 1)
         return out.flatten(1) @ self.o.T
 
     def _split(self, x: Tensor) -> Tensor:

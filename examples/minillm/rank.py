@@ -80,7 +80,7 @@ class Rank:
             tier = StorageTier(self._storage, PageKeys(about, shard), self._host)
         meet = GlooPlane.connect
         at = meet(topology, rank, plane, hosts_store=rank == 0) if topology.ranks > 1 else LocalPlane(topology, 0)
-        options = {"bigram": settings.drafts > 0, "prefetch_min": page}  # these prompts are short
+        options: dict[str, Any] = {"bigram": settings.drafts > 0, "prefetch_min": page}  # these prompts are short
         self._driver = Driver(at, engine, self._slots, page_size=page, host_pages=pages or None, l3=tier, **options)
         chunk, context = settings.chunk, settings.context
         self._sizer = ChunkSizer(base=chunk, page_size=page, context=context, most=chunk)
@@ -122,7 +122,8 @@ class Rank:
             lengths = profile_lengths(settings.chunk, settings.context, settings.slots)
             model = ChunkModel.fit(*zip(*profile(self._stage.rehearse, lengths), strict=True))
             return [] if model is None else self._sizer.controls(model)
-        over = self._scheduler.idle and not busy and cache.issued == cache.retired
+        asked = self._scheduler.waiting or self._scheduler.running
+        over = not asked and not busy and cache.issued == cache.retired
         return [Control.stop()] if over and self._place.leads else []
 
     def _beat(self, batch: Batch) -> Beat:

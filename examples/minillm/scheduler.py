@@ -34,32 +34,28 @@ class Scheduler:
 
     def __init__(self, settings: Settings, slots: SlotPool, sizer: ChunkSizer, workload: Workload) -> None:
         self._settings, self._slots, self._sizer, self._workload = settings, slots, sizer, workload
-        self._waiting: deque[Request] = deque()
+        self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
         self.finished: list[Request] = []
         for user in range(workload.users):
             self._arrives(user, 0, [])
 
-    @property
-    def idle(self) -> bool:
-        return not self._waiting and not self.running
-
     def _arrives(self, user: int, turn: int, history: list[int]) -> None:
         tokens = history + self._workload.question_of(user, turn, self._settings.model.vocab)
-        self._waiting.append(Request(user, turn, tokens, len(tokens), self._workload.answer))
+        self.waiting.append(Request(user, turn, tokens, len(tokens), self._workload.answer))
 
     # admission
 
     def admit(self, cache: TieredCache) -> None:
-        """Requests join in their order, past those that wait for storage, until one does not fit."""
-        for request in list(self._waiting):
+        """Requests join in their order, past a few that wait for storage, until one does not fit."""
+        for request in list(self.waiting)[: self._settings.batch]:
             if len(self.running) == self._settings.batch:
                 return
             if self._waits_for_storage(cache, request):
                 continue
             if not self._try(cache, request):
                 return
-            self._waiting.remove(request)
+            self.waiting.remove(request)
             self.running.append(request)
 
     def _waits_for_storage(self, cache: TieredCache, request: Request) -> bool:
@@ -158,6 +154,7 @@ class Scheduler:
         assert request.lock is not None
         cache.unlock(request.lock)
         self._slots.free(request.slots[request.cached :])
+        request.ticket = None  # it means nothing to another process
         self.running.remove(request)
         self.finished.append(request)
         if request.turn + 1 < self._workload.rounds:
