@@ -69,9 +69,11 @@ def draw(rates: dict[str, list[float]]) -> str:
     for turn in range(count):
         parts.append(text(str(turn + 1), at(turn, 0)[0], BOTTOM + 20, "quiet", "middle"))
     parts.append(text("round of the conversation", (LEFT + RIGHT) / 2, BOTTOM + 42, "quiet", "middle"))
-    for tiers, label in TIERS.items():
+    below = 0.0
+    for tiers, label in reversed(TIERS.items()):
         points = [at(turn, rate) for turn, rate in enumerate(rates[tiers])]
-        parts += [path(points, tiers), text(label, RIGHT + 12, points[-1][1] + 4, "label")]
+        below = max(below + 16, points[-1][1] + 4)  # labels do not lie on each other
+        parts += [path(points, tiers), text(label, RIGHT + 12, below, "label")]
     return drawing(WIDTH, BOTTOM + 56, "Hit rate round by round, with more and more tiers", *parts) + "\n"
 
 
