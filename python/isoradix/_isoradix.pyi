@@ -1188,6 +1188,9 @@ class BatchHeader:
 def pages_within(bytes: int, bytes_per_token: int, page_size: int) -> int:
     """Host pages that a budget of bytes holds; the last one is taken whole."""
 
+def next_chunk(a: float, b: float, history: int, *, base: int, page_size: int, context: int, most: int) -> int | None:
+    """How many tokens the next chunk of a prefill has; None where the context has no room for one."""
+
 @final
 class Simulated:
     """What a batch of runs came to."""

@@ -33,6 +33,28 @@ ROUTES = [
     (Topology(tp=2, cp=2, pp=2), 7, 3, ()),
 ]
 
+# topology, rank, (lane, expert-parallel rank)
+LANES = [
+    (Topology(), 0, (0, 0)),
+    (Topology(tp=2, cp=2, pp=2), 7, (3, 0)),
+    (Topology(tp=4, pp=2, dp=2, ep=4), 3, (3, 1)),
+    (Topology(tp=4, pp=2, dp=2, ep=4), 4, (0, 2)),  # of the second replica
+    (Topology(tp=4, pp=2, dp=2, ep=4), 15, (3, 3)),
+    (Topology(tp=4, pp=2, dp=2, ep=8), 13, (1, 5)),
+    (Topology(tp=8, ep=8), 5, (5, 5)),
+    (Topology(tp=8, ep=2), 5, (5, 1)),
+]
+
+# layers, stages, layers of each stage
+STAGES = [
+    (32, 1, [32]),
+    (32, 2, [16, 16]),
+    (61, 2, [30, 31]),
+    (61, 4, [15, 15, 15, 16]),
+    (62, 4, [15, 15, 16, 16]),
+    (4, 4, [1, 1, 1, 1]),
+]
+
 
 @pytest.mark.parametrize(("topology", "rank", "expected"), PLACES)
 def test_places(topology: Topology, rank: int, expected: tuple[int, ...]) -> None:
@@ -66,6 +88,7 @@ def test_every_member_hears_every_frame_once(topology: Topology) -> None:
         ({"tp": 0}, "tp is 0, limit 1"),
         ({"pp": -1}, "pp is -1, limit 1"),
         ({"tp": 64, "pp": 65}, "4160 ranks, limit 4096"),
+        ({"tp": 2, "dp": 2, "ep": 3}, r"ep is 3, and a stage has tp 2 \* cp 1 \* dp 2 = 4 ranks"),
     ],
 )
 def test_what_is_no_deployment_is_refused(given: dict[str, int], message: str) -> None:
@@ -83,3 +106,32 @@ def test_no_frame_goes_up_the_pipeline(topology: Topology) -> None:
     for member in range(topology.members):
         for receiver in topology.receivers(member):
             assert receiver // topology.lanes >= member // topology.lanes
+
+
+@pytest.mark.parametrize(("topology", "rank", "expected"), LANES)
+def test_lanes_and_experts(topology: Topology, rank: int, expected: tuple[int, int]) -> None:
+    place = topology.place(rank)
+    assert (place.lane, place.ep) == expected
+    assert place.member == place.stage * topology.lanes + place.lane
+
+
+def test_experts_are_spread_evenly_over_each_stage() -> None:
+    topology = Topology(tp=2, pp=2, cp=2, dp=2, ep=4)
+    for stage in range(2):
+        experts = [place.ep for place in map(topology.place, range(topology.ranks)) if place.stage == stage]
+        assert experts == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize(("layers", "stages", "expected"), STAGES)
+def test_layers_of_stages(layers: int, stages: int, expected: list[int]) -> None:
+    topology = Topology(pp=stages)
+    held = [topology.stage_layers(stage, layers) for stage in range(stages)]
+    assert [len(each) for each in held] == expected
+    assert [layer for each in held for layer in each] == list(range(layers))
+
+
+def test_layers_that_do_not_reach_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="3 layers in 4 stages"):
+        Topology(pp=4).stage_layers(0, 3)
+    with pytest.raises(InvalidInputError, match="stage is 4, limits 0 to 3"):
+        Topology(pp=4).stage_layers(4, 8)

@@ -19,10 +19,13 @@
 //! 10. `operation`: the life of an asynchronous operation
 //! 11. `tiered`: cache, host pages and operations as one machine
 //! 12. `rank`: that machine at its seat, leader or follower
+//!
+//! `chunking` stands by itself: how long the next chunk of a prefill is.
 #![forbid(unsafe_code)]
 
 mod accounting;
 mod cache;
+pub mod chunking;
 mod clock;
 #[cfg(feature = "planted-defects")]
 pub mod defects;

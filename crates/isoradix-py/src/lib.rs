@@ -12,6 +12,7 @@ mod arrays;
 mod budget;
 mod bytes;
 mod cache;
+mod chunking;
 mod connection;
 mod errors;
 mod events;
@@ -59,6 +60,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tiered::register(module)?;
     ranks::register(module)?;
     budget::register(module)?;
+    chunking::register(module)?;
     progress::register(module)?;
     rows::register(module)?;
     connection::register(module)?;

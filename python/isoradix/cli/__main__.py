@@ -4,4 +4,5 @@ import sys
 
 from isoradix.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # not where a process of a demo is made from it
+    sys.exit(main())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from isoradix import IsoradixError, __version__
-from isoradix.cli import bench, doctor, journals, replay, sim, storage, sweep, waits
+from isoradix.cli import bench, demo, doctor, journals, replay, sim, storage, sweep, topology, waits
 from isoradix.cli.errors import BAD_INPUT, INTERRUPTED, OK, UsageError, exit_code_of, lose_output, reason_of, show_error
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -47,9 +47,11 @@ def isoradix(
 
 for command, examples, summary in (
     (replay.replay, replay.EXAMPLES, "Replay a trace or a workload through a bounded cache."),
+    (demo.demo, demo.EXAMPLES, "A small LLM engine on many ranks, with a live view of its cache."),
     (sweep.sweep, sweep.EXAMPLES, "Hit rate against capacity, beside the offline optimum."),
     (bench.bench, bench.EXAMPLES, "Time single operations, or measure memory."),
     (sim.sim, sim.EXAMPLES, "Many ranks in virtual time, under faults."),
+    (topology.topology, topology.EXAMPLES, "Draw who is who: domains, stages, leaders, the way of frames, shards."),
     (waits.waits, waits.EXAMPLES, "Show what the ranks on this machine wait for."),
     (doctor.doctor, doctor.EXAMPLES, "What went wrong: form, culprit and next step, from logs, stacks and boards."),
     (journals.diff, journals.DIFF_EXAMPLES, "Compare the journals of ranks: where they part, and who is at fault."),

@@ -3,6 +3,9 @@
 Ranks are numbered as serving engines do: pipeline stage outermost, then data-parallel replica (of the attention), then
 context-parallel rank, tensor-parallel rank innermost. A *domain* is one data-parallel replica: its ranks hold
 isomorphic trees. Frames travel from its leader, member 0, from member to member, and never up the pipeline.
+
+Experts are spread over the ranks of a stage, across replicas. They hold no KV, so expert-parallel groups have no part
+in what a domain decides; a topology knows them to be drawn.
 """
 
 from dataclasses import dataclass
@@ -15,7 +18,11 @@ RANKS_MAX = 4096
 
 @dataclass(frozen=True)
 class Place:
-    """Where one rank stands. `member` is its number in its domain, by which the core knows it; 0 is the leader."""
+    """Where one rank stands. `member` is its number in its domain, by which the core knows it; 0 is the leader.
+
+    The ranks of one `lane` have one place in their stages each, and hand activations down. `ep` is the expert-parallel
+    rank.
+    """
 
     rank: int
     domain: int
@@ -23,6 +30,8 @@ class Place:
     stage: int
     cp: int
     tp: int
+    lane: int = 0
+    ep: int = 0
 
     @property
     def leads(self) -> bool:
@@ -43,18 +52,20 @@ class Topology:
         pp: pipeline stages.
         cp: context-parallel ranks.
         dp: data-parallel replicas of the attention, each a consensus domain of its own.
+        ep: expert-parallel ranks, which share the ranks of a stage, all replicas together: it divides `tp * cp * dp`.
 
     Raises:
-        InvalidInputError: a number is below 1, or the product above 4,096.
+        InvalidInputError: a number is below 1, the product above 4,096, or `ep` does not divide a stage's ranks.
     """
 
     tp: int = 1
     pp: int = 1
     cp: int = 1
     dp: int = 1
+    ep: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("tp", "pp", "cp", "dp"):
+        for name in ("tp", "pp", "cp", "dp", "ep"):
             value = getattr(self, name)
             if not isinstance(value, int):
                 raise InputTypeError(f"{name} is {value!r}, expected an int\nhint: leave it out where there is one")
@@ -64,6 +75,12 @@ class Topology:
             factors = f"tp {self.tp} * pp {self.pp} * cp {self.cp} * dp {self.dp}"
             what = f"{factors} are {self.ranks} ranks, limit {RANKS_MAX}"
             raise InvalidInputError(f"{what}\nhint: a domain is one replica; start domains apart")
+        if self.stage_ranks % self.ep:
+            stage = f"tp {self.tp} * cp {self.cp} * dp {self.dp} = {self.stage_ranks}"
+            raise InvalidInputError(
+                f"ep is {self.ep}, and a stage has {stage} ranks\n"
+                "hint: experts are spread evenly over the ranks of a stage; pass a divisor"
+            )
 
     @property
     def ranks(self) -> int:
@@ -79,6 +96,11 @@ class Topology:
     def lanes(self) -> int:
         """Ranks in a stage of a domain."""
         return self.tp * self.cp
+
+    @property
+    def stage_ranks(self) -> int:
+        """Ranks in a stage, those of all domains together."""
+        return self.lanes * self.dp
 
     def rank_of(self, domain: int, member: int) -> int:
         """The rank that is this member of a domain."""
@@ -98,7 +120,28 @@ class Topology:
         rest, lane = divmod(rank, self.lanes)
         stage, domain = divmod(rest, self.dp)
         cp, tp = divmod(lane, self.tp)
-        return Place(rank, domain, stage * self.lanes + lane, stage, cp, tp)
+        ep = rank % self.stage_ranks // (self.stage_ranks // self.ep)
+        return Place(rank, domain, stage * self.lanes + lane, stage, cp, tp, lane, ep)
+
+    def stage_layers(self, stage: int, layers: int) -> range:
+        """The layers of a pipeline stage: equally many in each, but one more in the last ones where they do not divide.
+
+        Serving engines split them so unless told otherwise.
+
+        Args:
+            stage: 0 to `pp` - 1.
+            layers: of the model, at least `pp`.
+
+        Raises:
+            InvalidInputError: there is no such stage, or a stage would have no layer.
+        """
+        if not 0 <= stage < self.pp:
+            raise InvalidInputError(f"stage is {stage}, limits 0 to {self.pp - 1}\nhint: stages are numbered from 0")
+        if layers < self.pp:
+            raise InvalidInputError(f"{layers} layers in {self.pp} stages\nhint: every stage needs one")
+        each, more = divmod(layers, self.pp)
+        first = stage * each + max(0, stage - (self.pp - more))
+        return range(first, first + each + (stage >= self.pp - more))
 
     @cached_property
     def _routes(self) -> list[tuple[int | None, tuple[int, ...]]]:

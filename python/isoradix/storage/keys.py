@@ -99,6 +99,16 @@ class Shard:
         return not self.replicated or self.tp_rank == 0
 
     @property
+    def name(self) -> str:
+        """For people, e.g. "layers 16-31, tp 1 of 4"."""
+        parts = [f"layers {self.first_layer}-{self.first_layer + self.layers - 1}"]
+        if not self.replicated:
+            parts.append(f"tp {self.tp_rank} of {self.tp_size}")
+        if self.cp_size > 1:
+            parts.append(f"cp {self.cp_rank} of {self.cp_size}")
+        return ", ".join(parts)
+
+    @property
     def parts(self) -> tuple[str | int | None, ...]:
         """What tells shards apart."""
         tp = (None, None) if self.replicated else (self.tp_rank, self.tp_size)

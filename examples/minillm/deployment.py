@@ -1,0 +1,89 @@
+"""All ranks of a deployment, as processes of this machine."""
+
+import multiprocessing
+import queue
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from minillm.rank import Beat, Rank, Report
+from minillm.requests import Request, Workload
+from minillm.settings import Settings
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["torch", "isoradix.driver"])  # torch is loaded once
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to: what its ranks report, and the requests in the order in which they ended."""
+
+    reports: list[Report]
+    requests: list[Request]
+    distributions: dict[tuple[int, int], list[Any]]
+
+    @property
+    def answers(self) -> dict[tuple[int, int], list[int]]:
+        return {(each.user, each.turn): each.tokens[each.prompt :] for each in self.requests}
+
+    def hit_rates(self) -> list[float]:
+        """Share of the prompts' tokens that was found in some tier, round by round."""
+        rounds = range(1 + max(request.turn for request in self.requests))
+        turns = [[request for request in self.requests if request.turn == turn] for turn in rounds]
+        return [sum(sum(each.hits) for each in turn) / sum(each.prompt for each in turn) for turn in turns]
+
+
+def run(settings: Settings, workload: Workload, tell: Callable[[Beat], None] = lambda beat: None) -> Outcome:
+    """Serves a workload on as many processes as the topology has ranks."""
+    answers: Any = _processes.Queue()
+    addresses = _free_address(), _free_address()
+    ranks = [
+        _processes.Process(target=_main, args=(rank, settings, addresses, workload, answers), daemon=True)
+        for rank in range(settings.topology.ranks)
+    ]
+    reports: list[Report] = []
+    for process in ranks:
+        process.start()
+    try:
+        while len(reports) < len(ranks):
+            match _next(answers, ranks):
+                case Report() as report:
+                    reports.append(report)
+                case Beat() as beat:
+                    tell(beat)
+                case (int(rank), error):
+                    raise RuntimeError(f"rank {rank} failed: {error}") from error
+        for process in ranks:
+            process.join()
+    finally:
+        for process in ranks:
+            process.kill()
+    reports.sort(key=lambda report: report.rank)
+    assert len({report.digest for report in reports}) == 1, "the ranks have parted"
+    chooser = next((report for report in reports if report.distributions), reports[-1])
+    return Outcome(reports, reports[0].requests, chooser.distributions)
+
+
+def _next(answers: Any, ranks: list[Any]) -> Any:
+    """What some rank says next. One that was killed says nothing."""
+    while True:
+        with suppress(queue.Empty):
+            return answers.get(timeout=1)
+        if dead := [rank for rank, process in enumerate(ranks) if process.exitcode]:
+            raise RuntimeError(f"rank {dead[0]} ended without a word, with {ranks[dead[0]].exitcode}")
+
+
+def _main(rank: int, settings: Settings, addresses: tuple[str, str], workload: Workload, answers: Any) -> None:
+    """A rank's process: beats while it serves, and its report, or the error that ended it, go to a queue."""
+    try:
+        answers.put(Rank(settings, rank, *addresses, workload).serve(answers.put))
+    except Exception as error:
+        answers.put((rank, error))
+        raise
+
+
+def _free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
