@@ -6,6 +6,8 @@ mod cluster;
 mod modes;
 #[path = "common/random.rs"]
 mod random;
+#[path = "ranks/storage.rs"]
+mod storage;
 #[path = "ranks/switching.rs"]
 mod switching;
 #[path = "ranks/totals.rs"]

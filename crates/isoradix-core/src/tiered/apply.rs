@@ -19,10 +19,13 @@ impl TieredCache {
     pub(crate) fn apply(&mut self, frame: &AppliedFrame, board: &mut Board) -> Result<(), StepError> {
         self.now = Some(frame.now_ms());
         self.cache.advance_step(Some(frame.step()))?;
-        for action in self.operations.apply_frame(frame)? {
+        let actions = self.operations.apply_frame(frame)?;
+        self.give_up_retries(frame);
+        for action in actions {
             self.act(action, frame, board)?;
         }
-        self.switch_tiers(frame);
+        self.judge_slow();
+        self.switch_tiers(frame)?;
         if let Some(Told::Value(backable)) = frame.vote().map(|vote| vote.backable()) {
             if !self.planted.is(Defect::ShortGrantKeepsCapacity) {
                 self.host.lower(backable);
@@ -59,6 +62,8 @@ impl TieredCache {
             Action::Cancel { operation: k, keep } => {
                 self.cache.note(RecordKind::Cancel, 0, k.0, keep.into(), 0);
                 self.count_end(k);
+                self.judge_end(k);
+                self.plan_retry(k);
                 self.cancel(k, keep, frame)?;
             }
             Action::Return { operation: k, from } => {
@@ -71,13 +76,25 @@ impl TieredCache {
             Action::Unlock { operation: k } => {
                 self.cache.note(RecordKind::Over, 0, k.0, 0, 0);
                 self.count_over(k);
+                self.judge_over(k);
                 if let Some(job) = self.jobs.remove(&k) {
-                    self.unlock_all(job)?;
+                    self.over(k, job)?;
                 }
                 board.terminal(k)?;
             }
         }
         Ok(())
+    }
+
+    /// The operation is over: it is tried again, or what was held for it is given back.
+    fn over(&mut self, k: Ordinal, job: Job) -> Result<(), StepError> {
+        let Some(operation) = self.operations.operation(k) else { return self.unlock_all(job) };
+        let (done, again) = (operation.state() == State::Done, job.again && !job.void && !job.unwanted);
+        match job {
+            Job { work: Work::Prefetch(fetch), .. } if again => self.fetch_again(fetch),
+            Job { work: Work::Store(subjects), void: false, .. } => self.store_over(subjects, done, again),
+            job => self.unlock_all(job),
+        }
     }
 
     fn takes_host_pages(&self, k: Ordinal) -> bool {

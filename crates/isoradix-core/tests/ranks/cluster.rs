@@ -71,6 +71,20 @@ impl Station {
         self.ended.insert(k);
     }
 
+    /// Storage has failed this rank's question, and no copy begins.
+    pub(crate) fn fail_question(&mut self, k: Ordinal) {
+        self.queried.retain(|asked| *asked != k);
+        self.board.ended(k, PerRank::observe(false)).unwrap();
+        self.ended.insert(k);
+    }
+
+    /// Storage has answered this rank's question; the copy begins, if it is worth it.
+    pub(crate) fn answer(&mut self, k: Ordinal, tokens: u64) {
+        self.queried.retain(|asked| *asked != k);
+        self.rank.found(&mut self.board, k, PerRank::observe(tokens)).unwrap();
+        self.take_effects();
+    }
+
     /// All copies that go on end well, and those that were cancelled leave their pages.
     pub(crate) fn end_all(&mut self) {
         for k in self.started.keys().copied().collect::<Vec<_>>() {
