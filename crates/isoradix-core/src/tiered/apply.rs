@@ -1,6 +1,7 @@
 //! Applying a frame: its agreed numbers move the operations, and their actions change tree and host pool.
 
 use super::TieredCache;
+use super::attaching::Attachment;
 use super::effects::Effect;
 use super::error::StepError;
 use super::jobs::{Held, Job, Work};
@@ -26,6 +27,7 @@ impl TieredCache {
         }
         self.judge_slow();
         self.switch_tiers(frame)?;
+        self.change_storage(frame)?;
         if let Some(Told::Value(backable)) = frame.vote().map(|vote| vote.backable()) {
             if !self.planted.is(Defect::ShortGrantKeepsCapacity) {
                 self.host.lower(backable);
@@ -91,6 +93,10 @@ impl TieredCache {
         let Some(operation) = self.operations.operation(k) else { return self.unlock_all(job) };
         let (done, again) = (operation.state() == State::Done, job.again && !job.void && !job.unwanted);
         match job {
+            Job { work: Work::Open, unwanted, .. } => {
+                self.opened(done && !unwanted);
+                Ok(())
+            }
             Job { work: Work::Prefetch(fetch), .. } if again => self.fetch_again(fetch),
             Job { work: Work::Store(subjects), void: false, .. } => self.store_over(subjects, done, again),
             job => self.unlock_all(job),
@@ -103,7 +109,7 @@ impl TieredCache {
 
     /// What an operation brought counts from now on.
     fn deliver(&mut self, k: Ordinal, share: Share) {
-        let stores = self.tiers.storage && self.is_on(TopTier::Storage);
+        let stores = self.attachment == Attachment::Attached && self.is_on(TopTier::Storage);
         let Some(job) = self.jobs.get_mut(&k) else { return };
         if job.void || job.unwanted {
             job.used = Some((0, 0));
@@ -135,6 +141,7 @@ impl TieredCache {
                 }
             }
             Work::LoadBack(_) => {}
+            Work::Open => tokens = 0,
         }
         self.totals.arrived(job.work.kind(), tokens);
     }
@@ -204,6 +211,7 @@ impl TieredCache {
                 }
             }
             Work::LoadBack(subjects) => subjects.iter().try_for_each(|held| self.give_back(held))?,
+            Work::Open => {}
             Work::Prefetch(fetch) => {
                 self.cache.unlock_host(fetch.lock)?;
             }

@@ -72,6 +72,12 @@ impl TieredCache {
         self.with_breaker(|breaker| breaker.admits(next, now)).unwrap_or(true)
     }
 
+    /// Other storage is there: what the breaker knows is of another one.
+    pub(super) fn renew_breaker(&mut self) {
+        let rule = self.tiers.breaker;
+        self.with_breaker(|breaker| *breaker = rule.map_or(*breaker, Breaker::new));
+    }
+
     /// When an operation that is issued now has taken too long.
     pub(super) fn slow_deadline(&self) -> Option<Deadline> {
         let rule = self.tiers.breaker?;

@@ -33,7 +33,9 @@ impl TieredCache {
         for fetch in std::mem::take(&mut self.wishes.fetches) {
             self.issue_fetch(board, fetch, device_free)?;
         }
+        self.issue_opening(board)?;
         self.issue_stores(board)?;
+        self.end_detach();
         self.wish_for_cleaning(device_free);
         self.issue_backups(board, device)?;
         let (occupied, capacity) = (self.host.ledger().occupied(), self.host.ledger().capacity());
@@ -48,7 +50,13 @@ impl TieredCache {
     }
 
     /// An operation has its ordinal: it is on the board from here on.
-    fn begin(&mut self, board: &mut Board, k: Ordinal, kind: Kind, subjects: &[Subject]) -> Result<(), StepError> {
+    pub(super) fn begin(
+        &mut self,
+        board: &mut Board,
+        k: Ordinal,
+        kind: Kind,
+        subjects: &[Subject],
+    ) -> Result<(), StepError> {
         board.issue(k)?;
         board.enqueue(kind.fifo(), k)?;
         if !self.host.has_memory() {
@@ -94,7 +102,7 @@ impl TieredCache {
 
     fn issue_fetch(&mut self, board: &mut Board, fetch: Fetch, device_free: u64) -> Result<(), StepError> {
         let tokens = self.cache.units_of(fetch.pages);
-        let fits = u64::from(fetch.pages) <= self.obtainable_pages(device_free);
+        let fits = self.fits_in_flight(fetch.pages) && u64::from(fetch.pages) <= self.obtainable_pages(device_free);
         // The breaker is asked last: whom it lets through as a trial is issued.
         if !fits || !self.make_room(fetch.pages, 0, device_free) || !self.breaker_admits() {
             self.decline(Kind::Prefetch, fetch.pages);
@@ -116,6 +124,14 @@ impl TieredCache {
         let slow_at = self.slow_deadline();
         self.jobs.insert(k, Job::of_storage(Work::Prefetch(fetch), slow_at));
         Ok(())
+    }
+
+    /// Whether so many pages more leave open prefetches half of the host pool at most: storage must not drive out what host has.
+    fn fits_in_flight(&self, pages: u32) -> bool {
+        let ledger = self.host.ledger();
+        let fetches = self.jobs.iter().filter(|(_, job)| matches!(job.work, Work::Prefetch(_)));
+        let in_flight: u64 = fetches.map(|(k, _)| u64::from(ledger.open_pages(*k))).sum();
+        in_flight + u64::from(pages) <= u64::from(ledger.capacity() / 2)
     }
 
     pub(super) fn prefetch_pages_min(&self) -> u32 {

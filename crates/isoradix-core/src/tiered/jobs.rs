@@ -45,6 +45,8 @@ pub(super) enum Work {
     LoadBack(Vec<Held>),
     Prefetch(Fetch),
     Store(Vec<(Segment, HostLockReceipt)>),
+    /// Every rank opens storage. A store of nothing, so that its end is voted like any other.
+    Open,
 }
 
 impl Work {
@@ -53,7 +55,7 @@ impl Work {
             Self::Backup(_) => Kind::Backup,
             Self::LoadBack(_) => Kind::LoadBack,
             Self::Prefetch(_) => Kind::Prefetch,
-            Self::Store(_) => Kind::Store,
+            Self::Store(_) | Self::Open => Kind::Store,
         }
     }
 }

@@ -93,7 +93,10 @@ impl TieredCache {
         let tokens = self.cache.units_in(&key).saturating_sub(above);
         #[cfg(feature = "planted-defects")]
         let on_host = on_host && !self.planted_absent(&key, above);
-        let worth = tokens >= self.tiers.prefetch_min.max(1) && self.is_on(TopTier::Storage) && self.breaker_lets();
+        let worth = tokens >= self.tiers.prefetch_min.max(1)
+            && self.is_on(TopTier::Storage)
+            && self.asks_storage()
+            && self.breaker_lets();
         if !on_host || !worth || !self.has_room() {
             self.totals.of_mut(Kind::Prefetch).declined += 1;
             return Ok(None);

@@ -16,10 +16,11 @@
 //! then the pool. A reset hands what open operations touch to *limbo*, until they have ended.
 //!
 //! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`, `totals`; `jobs`, `wishes`, `limbo`;
-//! `switching`, `breaking`, `loading`, `issue`, `retrying`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
+//! `switching`, `breaking`, `attaching`, `loading`, `issue`, `retrying`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
 
 mod answers;
 mod apply;
+mod attaching;
 mod breaking;
 mod config;
 mod effects;
@@ -38,6 +39,7 @@ mod totals;
 mod wishes;
 
 pub use answers::{PrefetchState, PrefetchTicket, TieredMatch};
+pub use attaching::Attachment;
 pub use breaking::BreakerChange;
 pub use config::{DeviceRoom, PrefetchPatience, Tiers, Writing};
 pub use effects::{Effect, StoredRun, Transfer};
@@ -75,6 +77,12 @@ pub struct TieredCache {
     top: TopTier,
     /// What keeps storage that fails from being asked.
     guard: Guard,
+    /// Whether there is external storage.
+    attachment: Attachment,
+    /// It was detached once.
+    was_detached: bool,
+    /// Times that all ranks were asked to open it.
+    openings: u64,
     limbo: Limbo,
     /// Prefetches wished for so far.
     tickets: u64,
@@ -119,6 +127,9 @@ impl TieredCache {
             wishes: Wishes::default(),
             top: TopTier::default(),
             guard: Guard::new(tiers.breaker.map(Breaker::new)),
+            attachment: if tiers.storage { Attachment::Attached } else { Attachment::Absent },
+            was_detached: false,
+            openings: 0,
             limbo: Limbo::default(),
             tickets: 0,
             now: None,

@@ -25,7 +25,7 @@ impl TieredCache {
                 self.wishes.store_due = self.wishes.store_retry.failed(now, &self.tiers.retry);
                 self.wishes.store_due.is_some()
             }
-            Work::Backup(_) | Work::LoadBack(_) => false,
+            Work::Backup(_) | Work::LoadBack(_) | Work::Open => false,
         };
     }
 
@@ -45,7 +45,7 @@ impl TieredCache {
 
     /// A prefetch that has failed is over: it is issued anew when the step is closed, with its anchor still kept.
     pub(super) fn fetch_again(&mut self, fetch: Fetch) -> Result<(), StepError> {
-        if self.is_on(TopTier::Storage) && self.has_room() && self.breaker_lets() {
+        if self.asks_storage() && self.is_on(TopTier::Storage) && self.has_room() && self.breaker_lets() {
             self.totals.of_mut(Kind::Prefetch).retried += 1;
             self.wishes.fetches.push(fetch);
             return Ok(());

@@ -245,3 +245,39 @@ fn what_failed_is_not_tried_again_where_storage_is_switched_off() {
     assert_eq!(cluster.all(|station| station.rank.cache().prefetch_state(ticket)), PrefetchState::Over);
     cluster.assert_quiet();
 }
+
+/// Prefetches that are under way hold half of the host pool at most; whatever is beyond that is declined on every rank.
+#[test]
+fn open_prefetches_hold_half_of_the_host_pool_at_most() {
+    let mut cluster = cluster(ONCE);
+    let mut tickets = Vec::new();
+    cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+    for from in 0..6 {
+        tickets.push(cluster.all(|station| wish(station, 1_000 * from)).unwrap());
+    }
+    cluster.close();
+    let over = |cluster: &mut Cluster, ticket| {
+        cluster.all(|station| station.rank.cache().prefetch_state(ticket)) == PrefetchState::Over
+    };
+    assert_eq!(
+        tickets.iter().map(|ticket| over(&mut cluster, *ticket)).collect::<Vec<_>>(),
+        [false, false, false, false, false, true]
+    );
+    assert_eq!(cluster.all(|station| station.rank.cache().host().ledger().occupied()), 50);
+    assert_eq!(totals(&mut cluster).of(Kind::Prefetch).declined, 1);
+    let end = [Control::Abort(k(0))];
+    cluster.step(&end, |_| ());
+    prefetch_declined(&mut cluster, 7_000);
+    cluster.stations.iter_mut().for_each(Station::end_all);
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    prefetch(&mut cluster, 7_000);
+    cluster.step(&[], |station| assert!(wish(station, 8_000).is_some(), "the wish is taken, the issue is declined"));
+    assert_eq!(totals(&mut cluster).of(Kind::Prefetch).declined, 3);
+}
+
+/// What drains holds its pages still.
+fn prefetch_declined(cluster: &mut Cluster, from: u32) {
+    cluster.step(&[], |station| assert!(wish(station, from).is_some()));
+    assert_eq!(totals(cluster).of(Kind::Prefetch).declined, 2);
+}
