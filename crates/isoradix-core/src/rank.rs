@@ -224,6 +224,12 @@ impl Rank {
         }
     }
 
+    /// Storage has failed an operation of this rank; only planted mistakes listen.
+    #[cfg(feature = "planted-defects")]
+    pub fn failed_here(&mut self, k: Ordinal) {
+        self.cache.failed_here(k);
+    }
+
     fn next_step(&self) -> u64 {
         match &self.seat {
             Seat::Leader(leader) => leader.next_step(),

@@ -48,6 +48,9 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["divergence"], Defect::LocalExistenceCache),
     by(&["liveness"], Defect::UnboundedWait),
     by(&["divergence"], Defect::TiersKeptWhileCopying),
+    by(&["divergence"], Defect::LocalBreaker),
+    by(&["divergence"], Defect::RetryJudgedLocally),
+    by(&["divergence"], Defect::AttachWithoutPrepare),
 ];
 
 fn topology() -> Topology {

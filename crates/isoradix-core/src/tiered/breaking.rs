@@ -112,7 +112,7 @@ impl TieredCache {
     }
 
     /// Each operation of storage is judged once: it went well, or badly, or says nothing.
-    fn judge(&mut self, k: Ordinal, verdict: Option<bool>) {
+    pub(super) fn judge(&mut self, k: Ordinal, verdict: Option<bool>) {
         let (Some(now), Some(job)) = (self.now, self.jobs.get_mut(&k)) else { return };
         if !matches!(job.work, Work::Prefetch(_) | Work::Store(_)) || job.slow_at.take().is_none() {
             return;

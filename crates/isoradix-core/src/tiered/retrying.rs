@@ -15,6 +15,8 @@ impl TieredCache {
     /// An operation has ended early: whether it is tried again once it is over.
     pub(super) fn plan_retry(&mut self, k: Ordinal) {
         let failed = self.operations.operation(k).is_some_and(Self::has_failed);
+        #[cfg(feature = "planted-defects")]
+        let failed = failed && self.planted_retry(k);
         let (Some(now), Some(job), true) = (self.now, self.jobs.get_mut(&k), failed) else { return };
         job.again = match &mut job.work {
             Work::Prefetch(fetch) => {
