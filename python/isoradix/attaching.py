@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("isoradix.storage")
 Opener = Callable[[], "Storage"]
-"""Opens this rank's storage, in a thread of its own: it may take its time, and raises what is in its way. Closing what it
-gives closes all that it has opened."""
+"""Opens this rank's storage, on a thread of its own: it may take its time, and raises what is in its way. Closing what
+it gives closes all that it has opened."""
 NOT_WANTED: Final = "it is not wanted any more"
 ANOTHER: Final = "another rank could not open its storage: the log of that rank says why"
 

@@ -91,8 +91,8 @@ TIERS_AT: Final[Any] = typer.Option(
 )
 BREAKER: Final[Any] = typer.Option(
     metavar="F,MS,T,MS",
-    help="When storage that fails is left alone: failures in a row, ms for which it is, trials that close it again, ms that "
-    "are too slow; none for never.",
+    help="When storage that fails is left alone: failures in a row, ms for which it is, trials that close it again, "
+    "ms that are too slow; none for never.",
 )
 ATTACH_AT: Final[Any] = typer.Option(
     metavar="STEP", help="Attach the storage with a step, on all ranks.", show_default="it is there from the start"

@@ -137,7 +137,9 @@ class Worker:
             storage_breaker=job.breaker,
         )
         kv = KvBytes(memory.views(), place.rank)
-        prefetches = None if job.storage is None or memory.host is None else Prefetches(job.prefetch_policy, place.leads)
+        prefetches = (
+            None if job.storage is None or memory.host is None else Prefetches(job.prefetch_policy, place.leads)
+        )
         self._scheduler = scheduler = Scheduler(
             driver,
             kv,

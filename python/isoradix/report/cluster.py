@@ -124,7 +124,9 @@ def _storage_facts(summary: Summary) -> list[tuple[str, str]]:
     for rank in summary.results:
         for step, what, why in rank.attachments:
             if rank in summary.domains or why:
-                facts.append(("storage", f"{what} at step {step:,}" + (f", as rank {rank.rank} says: {why}" if why else "")))
+                facts.append(
+                    ("storage", f"{what} at step {step:,}" + (f", as rank {rank.rank} says: {why}" if why else ""))
+                )
     if given_up := sum(one.totals["given_up_tokens"] for one in summary.domains):
         facts.append(("given up", f"{given_up:,} tokens were to be stored, and are not"))
     return facts
