@@ -1,5 +1,5 @@
-"""Storage that fails, hangs, comes back, is attached and detached under the ranks of a replay: all of them see it at one
-step, and no byte is wrong."""
+"""Storage that fails, hangs, comes back, is attached and detached under the ranks of a replay: all of them see it at
+one step, and no byte is wrong."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def of_all(document: dict[str, Any], what: str) -> Any:
 
 
 def degraded(folder: Path, ranks: list[str], fault: str) -> list[tuple[int, str]]:
-    """The changes of the breaker in a run in which one rank's storage is away up to a step; a run before it has filled it."""
+    """The changes of the breaker in a run in which one rank's storage is away up to a step; it was filled before."""
     replay(folder, *ranks)
     document = replay(folder, *ranks, *BREAKER, "--inject", fault)
     changes = [(change["step"], change["state"]) for change in of_all(document, "breaker")]

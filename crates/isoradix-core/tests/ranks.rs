@@ -1,5 +1,7 @@
 //! Ranks with two tiers, step by step: what operations do to the tree and to the pages, and that every rank does the same.
 
+#[path = "ranks/aborting.rs"]
+mod aborting;
 #[path = "ranks/attaching.rs"]
 mod attaching;
 #[path = "ranks/cluster.rs"]

@@ -5,7 +5,7 @@ use isoradix_core::defects::Defect;
 use isoradix_sim::{Options, PlantedDefect, Topology, Violation, run};
 
 /// Seeds that are tried before a mistake counts as missed.
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 40;
 
 /// How a mistake shows.
 struct Caught {
