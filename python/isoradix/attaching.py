@@ -35,6 +35,8 @@ class Attaching:
         self._opens: Opener | None = None
         self._operation: int | None = None
         """The operation of which every rank still waits for this one's answer."""
+        self._asked: int | None = None
+        """The last one, answered or not."""
         self._opened: Storage | None = None
         self._reason: str | None = None
 
@@ -45,7 +47,7 @@ class Attaching:
 
     def ask(self, operation: int) -> None:
         """A frame asks every rank to open its storage."""
-        self._operation, self._reason = operation, None
+        self._operation, self._asked, self._reason = operation, operation, None
         self._begin()
 
     def _begin(self) -> None:
@@ -74,10 +76,11 @@ class Attaching:
     def cancel(self, operation: int) -> bool:
         """Storage is not wanted any more; False if the operation is another one."""
         with self._lock:
-            if self._operation != operation:
+            if self._asked != operation:
                 return False
-            self._operation, self._opens, self._reason = None, None, NOT_WANTED
-            self._board.finish(operation)
+            if self._operation == operation:  # else it was answered, and that was its end
+                self._operation, self._opens, self._reason = None, None, NOT_WANTED
+                self._board.finish(operation)
             return True
 
     def take(self) -> "Storage":

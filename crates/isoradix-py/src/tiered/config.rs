@@ -85,11 +85,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Patience {
         if given.is_none() {
             return Ok(Self(None));
         }
-        let [base_ms, per_ki_token_ms, most_ms] = tuple(
-            given.to_owned(),
-            &PATIENCE,
-            "milliseconds: (base, for each 1,024 tokens, at most), or None to wait for ever",
-        )?;
+        let what = "milliseconds: (base, for each 1,024 tokens, at most), or None to wait for ever";
+        let said = ["prefetch_patience", "three ints or None", what];
+        let [base_ms, per_ki_token_ms, most_ms] = tuple(&given.to_owned(), &PATIENCE, said)?;
         Ok(Self(Some(PrefetchPatience { base_ms, per_ki_token_ms, most_ms })))
     }
 }
@@ -111,7 +109,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Breaking {
             return Ok(Self(None));
         }
         let what = "(failures in a row, ms open, trials, ms that are too slow), or None for no breaker";
-        let [failures, open_ms, trials, slow_ms] = tuple(given.to_owned(), &BREAKER, what)?;
+        let said = ["storage_breaker", "four ints or None", what];
+        let [failures, open_ms, trials, slow_ms] = tuple(&given.to_owned(), &BREAKER, said)?;
         let (failures_max, trials) = (count(given.py(), "failures", failures)?, count(given.py(), "trials", trials)?);
         Ok(Self(Some(BreakerRule { failures_max, open_ms, trials, slow_ms })))
     }
@@ -131,16 +130,21 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Retrying {
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let what = "(attempts in all, ms before the second store, ms at most)";
-        let [attempts, first_ms, longest_ms] = tuple(given.to_owned(), &RETRY, what)?;
+        let said = ["storage_retry", "three ints", what];
+        let [attempts, first_ms, longest_ms] = tuple(&given.to_owned(), &RETRY, said)?;
         Ok(Self(Backoff { attempts_max: count(given.py(), "attempts", attempts)?, first_ms, longest_ms }))
     }
 }
 
 /// Ints of a tuple of so many.
-fn tuple<const N: usize>(given: Bound<'_, PyAny>, scalar: &Scalar, what: &str) -> PyResult<[u64; N]> {
+fn tuple<const N: usize>(
+    given: &Bound<'_, PyAny>,
+    scalar: &Scalar,
+    [name, ints, what]: [&str; 3],
+) -> PyResult<[u64; N]> {
     let some = given.cast::<PyTuple>().ok().filter(|some| some.len() == N).ok_or_else(|| {
-        let (name, described) = (scalar.name, describe(&given));
-        let message = format!("{name} is {described}, expected {N} ints\nhint: pass {what}");
+        let described = describe(&given);
+        let message = format!("{name} is {described}, expected {ints}\nhint: pass {what}");
         errors::input_type(given.py(), message)
     })?;
     let mut values = [0; N];

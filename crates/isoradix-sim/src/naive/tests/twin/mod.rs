@@ -166,11 +166,13 @@ impl Twins {
 
     fn controls(&mut self) -> Vec<Control> {
         let mut controls = self.ended();
-        if self.random.below(12) == 0 {
+        if self.random.below(30) == 0
+            || self.rank.cache().attachment() == Attachment::Absent && self.random.below(6) == 0
+        {
             let (attachment, asks) = (self.rank.cache().attachment(), self.rank.cache().asks_storage());
             let control = match attachment {
                 Attachment::Attached | Attachment::Opening => Some(Control::Detach),
-                Attachment::Absent if asks && self.random.below(2) == 0 => Some(Control::Detach),
+                Attachment::Absent if asks && self.random.below(6) == 0 => Some(Control::Detach),
                 Attachment::Absent => Some(Control::Attach),
                 Attachment::Detaching => None,
             };
