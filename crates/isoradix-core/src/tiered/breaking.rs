@@ -108,7 +108,9 @@ impl TieredCache {
         let Some(now) = self.now else { return };
         let late = |job: &Job| job.slow_at.is_some_and(|at| at.has_passed(now));
         let slow: Vec<Ordinal> = self.jobs.iter().filter(|(_, job)| late(job)).map(|(k, _)| *k).collect();
-        slow.into_iter().for_each(|k| self.judge(k, Some(false)));
+        for k in slow {
+            self.judge(k, Some(false));
+        }
     }
 
     /// Each operation of storage is judged once: it went well, or badly, or says nothing.

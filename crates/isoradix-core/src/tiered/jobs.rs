@@ -61,6 +61,7 @@ impl Work {
 }
 
 /// An open operation.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) work: Work,

@@ -42,7 +42,9 @@ fn totals(cluster: &mut Cluster) -> TierTotals {
 fn fail(cluster: &mut Cluster, from: u32) {
     let (_, k) = prefetch(cluster, from);
     cluster.stations[1].fail_question(k);
-    [0, 2].into_iter().for_each(|rank| cluster.stations[rank].answer(k, 40));
+    for rank in [0, 2] {
+        cluster.stations[rank].answer(k, 40);
+    }
     cluster.settle();
 }
 
@@ -166,7 +168,9 @@ fn a_prefetch_that_failed_is_tried_again_under_its_ticket() {
     let mut cluster = cluster(TWICE);
     let (ticket, first) = prefetch(&mut cluster, 0);
     cluster.stations[2].fail_question(first);
-    [0, 1].into_iter().for_each(|rank| cluster.stations[rank].answer(first, 40));
+    for rank in [0, 1] {
+        cluster.stations[rank].answer(first, 40);
+    }
     cluster.settle();
     let second = Ordinal(first.0 + 1);
     assert_eq!(cluster.all(|station| station.rank.cache().prefetch_state(ticket)), PrefetchState::Issued(second));
@@ -182,7 +186,9 @@ fn who_gives_up_a_prefetch_that_failed_gives_up_its_retry() {
     let mut cluster = cluster(TWICE);
     let (ticket, k) = prefetch(&mut cluster, 0);
     cluster.stations[2].fail_question(k);
-    [0, 1].into_iter().for_each(|rank| cluster.stations[rank].answer(k, 40));
+    for rank in [0, 1] {
+        cluster.stations[rank].answer(k, 40);
+    }
     for rank in [0, 1] {
         cluster.stations[rank].board.post_ready(k, PerRank::observe(true)).unwrap();
     }

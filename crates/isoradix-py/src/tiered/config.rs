@@ -143,7 +143,7 @@ fn tuple<const N: usize>(
     [name, ints, what]: [&str; 3],
 ) -> PyResult<[u64; N]> {
     let some = given.cast::<PyTuple>().ok().filter(|some| some.len() == N).ok_or_else(|| {
-        let described = describe(&given);
+        let described = describe(given);
         let message = format!("{name} is {described}, expected {ints}\nhint: pass {what}");
         errors::input_type(given.py(), message)
     })?;

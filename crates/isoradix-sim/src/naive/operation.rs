@@ -35,6 +35,7 @@ impl Part {
 }
 
 /// An operation from issue to its end.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) ordinal: Ordinal,
