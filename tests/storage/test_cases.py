@@ -60,7 +60,7 @@ def asked(backend: Any, pages: int) -> tuple[int, list[tuple[Any, ...]]]:
         tier.attach(cast(Board, log))
         tier.query(cast(Query, SimpleNamespace(operation=0, run=run(pages))))
         found: list[tuple[int, int]] = []
-        until(lambda: found.extend(tier.answers()) or found)
+        until(lambda: found or found.__iadd__(tier.answers()))
         tier.close()
     ((_, tokens),) = found
     return tokens, log.heard

@@ -213,7 +213,7 @@ class Worker:
             checked_tokens=kv.checked,
             written_tokens=kv.written,
             finding=finding,
-            breaker=driver.cache.breaker_changes,
+            breaker=[(step, state) for step, state in driver.cache.breaker_changes],
             attachments=driver.attachments,
             observed=None if driver.divergence is None else str(driver.divergence),
         )

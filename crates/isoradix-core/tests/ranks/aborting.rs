@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, Setup, Station, ns};
 use super::{k, tokens};
-use isoradix_core::operation::State;
+use isoradix_core::operation::{Operation, State};
 use isoradix_core::protocol::Control;
 use isoradix_core::{Ints, NodeHandle, PerRank, PrefetchState, PrefetchTicket, Tiers};
 
@@ -54,7 +54,7 @@ fn bring_to(cluster: &mut Cluster, state: State) {
     if state == State::Aborted {
         cluster.settle();
     }
-    let now = cluster.all(|station| station.rank.cache().operations().operation(k(2)).map(|it| it.state()));
+    let now = cluster.all(|station| station.rank.cache().operations().operation(k(2)).map(Operation::state));
     // What is over may have left the table.
     assert!(now == Some(state) || now.is_none() && state.is_terminal(), "{now:?} is not {state:?}");
 }
