@@ -143,7 +143,7 @@ class Driver:
                     self.answers.put((operation, self.random.randrange(len(run.key))))
                 case FreeSlots(slots):
                     self.node.device.free(slots)
-                case _:
+                case Start() | Cancel():
                     self.work.put(effect)
 
 

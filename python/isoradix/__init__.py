@@ -9,6 +9,7 @@
 from isoradix._isoradix import (
     Agreement,
     AllBlocksCleared,
+    Attachment,
     BackpressureError,
     BatchHeader,
     BlockRemoved,
@@ -34,6 +35,7 @@ from isoradix._isoradix import (
     MatchResult,
     NodeFacts,
     NodeInfo,
+    Open,
     OperationError,
     OperationInfo,
     OutOfSlotsError,
@@ -91,6 +93,7 @@ from isoradix._typing import (
 __all__ = [
     "Agreement",
     "AllBlocksCleared",
+    "Attachment",
     "BackpressureError",
     "BatchHeader",
     "BlockRemoved",
@@ -124,6 +127,7 @@ __all__ = [
     "NodeFacts",
     "NodeHandle",
     "NodeInfo",
+    "Open",
     "OperationError",
     "OperationInfo",
     "OutOfSlotsError",

@@ -532,6 +532,15 @@ class TierTotals:
     def stored_tokens(self) -> int:
         """What stores brought to external storage."""
     @property
+    def given_up_tokens(self) -> int:
+        """What was to be stored and is given up."""
+    @property
+    def breaker_opened(self) -> int:
+        """Times that the breaker in front of external storage has opened."""
+    @property
+    def breaker_closed(self) -> int:
+        """Times that it has closed again."""
+    @property
     def limbo_tokens(self) -> int:
         """Tokens whose device slots resets have kept back, in all."""
     @property
@@ -546,6 +555,9 @@ class TierTotals:
     @property
     def done(self) -> dict[_Kind, int]:
         """Operations that have ended well, by kind."""
+    @property
+    def retried(self) -> dict[_Kind, int]:
+        """Operations that storage failed, and whose work was taken up by another one, by kind."""
     @property
     def declined(self) -> dict[_Kind, int]:
         """Wishes, or parts of a step's wishes, that became no operation, by kind."""
@@ -605,6 +617,8 @@ class TieredCache:
         storage: bool = False,
         window: int = 64,
         prefetch_patience: tuple[int, int, int] | None = (1000, 250, 10000),
+        storage_breaker: tuple[int, int, int, int] | None = (5, 10000, 2, 30000),
+        storage_retry: tuple[int, int, int] = (3, 100, 5000),
     ) -> TieredCache: ...
     # walking and growing
     def match_prefix(
@@ -693,6 +707,15 @@ class TieredCache:
     @property
     def top_tier(self) -> Literal["l1", "l2", "l3"]:
         """The highest tier that is on: what `Control.tiers` said last."""
+    @property
+    def breaker(self) -> Literal["closed", "open", "trial"] | None:
+        """What the breaker in front of external storage lets through; None without one."""
+    @property
+    def breaker_changes(self) -> list[tuple[int, Literal["closed", "open", "trial"]]]:
+        """Its last changes, at most 64, the oldest first: (step, state from there on)."""
+    @property
+    def attachment(self) -> Literal["absent", "opening", "attached", "detaching"]:
+        """Whether there is external storage to write to."""
     @property
     def issued(self) -> int:
         """Operations issued so far: the next one's ordinal."""
@@ -807,8 +830,14 @@ class Control:
     @staticmethod
     def tiers(top: str) -> Control:
         """The tiers up to "l1", "l2" or "l3" are on from here, and those above are off."""
+    @staticmethod
+    def attach() -> Control:
+        """All ranks open external storage; it is there once all of them have, and nowhere if one cannot."""
+    @staticmethod
+    def detach() -> Control:
+        """External storage is left, once what was to be stored is stored or given up."""
     @property
-    def kind(self) -> Literal["terminate", "time_out", "abort", "mode", "stop", "tiers"]:
+    def kind(self) -> Literal["terminate", "time_out", "abort", "mode", "stop", "tiers", "attach", "detach"]:
         """What it decides."""
     @property
     def top(self) -> Literal["l1", "l2", "l3"] | None:
@@ -916,6 +945,24 @@ class Cancel:
     @property
     def operation(self) -> int:
         """The operation."""
+
+@final
+class Open:
+    """Open external storage, and tell the `Board` whether that went well."""
+
+    __match_args__: Final = ("operation",)
+    @property
+    def operation(self) -> int:
+        """The operation."""
+
+@final
+class Attachment:
+    """What has become of external storage, on every rank at this step."""
+
+    __match_args__: Final = ("state",)
+    @property
+    def state(self) -> Literal["attached", "refused", "detached"]:
+        """What has become of it."""
 
 @final
 class FreeSlots:
@@ -1111,7 +1158,7 @@ class Rank:
         """Turn the wishes of the step into operations."""
     def found(self, operation: int, tokens: int) -> None:
         """External storage has answered a `Query` on this rank."""
-    def take_effects(self) -> list[Query | Start | Cancel | FreeSlots]:
+    def take_effects(self) -> list[Query | Start | Cancel | Open | Attachment | FreeSlots]:
         """What this rank's engines do now, in order."""
     def withdraw(self, pages: int) -> None:
         """This rank loses the memory behind up to so many free host pages."""

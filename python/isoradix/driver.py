@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from isoradix import (
+    Attachment,
     Board,
     Cancel,
     Control,
@@ -24,6 +25,7 @@ from isoradix import (
     FreeSlots,
     IntSequence,
     InvalidInputError,
+    Open,
     ProtocolError,
     Query,
     Rank,
@@ -35,6 +37,7 @@ from isoradix import (
     __version__,
     agree,
 )
+from isoradix.attaching import Attaching, Opener, close_aside
 from isoradix.consensus.plane import Plane, first_line, named_by
 from isoradix.consensus.waits import OwnWait
 from isoradix.copies.engine import Copy, CopyEngine
@@ -53,6 +56,8 @@ _CACHE_DEFAULTS: Final[Mapping[str, object]] = {
     "storage": False,
     "window": 64,
     "prefetch_patience": (1000, 250, 10000),
+    "storage_breaker": (5, 10000, 2, 30000),
+    "storage_retry": (3, 100, 5000),
 }
 
 
@@ -176,7 +181,9 @@ class Driver:
         self.divergence: DivergenceError | None = None
         """What mode "observe" has found first; None so far, and in the other modes."""
         self._observes = mode == "observe"
-        self._switch = switch if plane.place.leads and tiers != "l3" else None
+        self._changes = [switch] if plane.place.leads and tiers != "l3" else []
+        self.attachments: list[tuple[int, str, str]] = []
+        """What has become of storage while the rank ran: step, "attached", "refused" or "detached", and why refused."""
         member = plane.place.member
         record = StartRecord(member, plane.topology.members, host_pages)
         agreed = {**self._settings(page_size, options), "pacing": str(pacing), "mode": mode, "tiers": tiers}
@@ -187,6 +194,7 @@ class Driver:
             rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
         )
         self.board = Board(member, self.cache.window)
+        self._attaching = Attaching(self.board)
         self.votes = VoteMachine(member, plane.epoch, self.cache.window, pacing, mode=mode)
         self.rank = self._seat(mode)
         self.run = plane.gather(_new_run().encode())[0].decode()
@@ -288,8 +296,8 @@ class Driver:
         self._check_open()
         self._poll()
         self._hear()
-        frame = self.plane.enter(controls if self._switch is None else (*controls, self._switch))
-        self._switch = None
+        frame = self.plane.enter((*controls, *self._changes) if self._changes else controls)
+        self._changes = []
         self._open = True
         self.stopped = frame.stops
         if self._observes and self.divergence is None:
@@ -319,7 +327,45 @@ class Driver:
         if not self.plane.place.leads:
             what = f"tiers were switched by {self.plane.place.name}, which follows"
             raise ProtocolError(f"{what}\nhint: only the leader decides; switch them on rank 0 of the domain")
-        self._switch = switch
+        self._changes.append(switch)
+
+    def attach(self, opens: Opener) -> None:
+        """Attaches external storage while the ranks run. On all ranks, in any order and at any time; the leader's call
+        begins it with the next step.
+
+        Each rank then opens its own, on a thread of its own. Once all of them have, it is used from one step on by all
+        of them; where one cannot, no rank attaches, and `attachments` says why. `cache.attachment` tells how far it is.
+
+        Args:
+            opens: gives this rank's storage, which the driver closes; it raises what is in its way.
+
+        Raises:
+            ProtocolError: there is storage, or a change of it is under way.
+        """
+        if self.l3 is not None or self.cache.attachment in ("attached", "detaching"):
+            what = f"storage was to be attached on {self.plane.place.name}, and there is some"
+            raise ProtocolError(f"{what}\nhint: detach it first, and wait until cache.attachment is absent")
+        if self.engine is not None:
+            self._attaching.offer(opens)
+        if self.plane.place.leads:
+            self._changes.append(Control.attach())
+
+    def detach(self) -> None:
+        """Detaches external storage with the next step, on all ranks. On the leader.
+
+        No prefetch begins any more. What was to be stored before is stored; what storage does not take, or the breaker
+        keeps back, is given up, and counted in `totals.given_up_tokens`. Then storage is closed. An attach that is
+        under way is called off.
+
+        Raises:
+            ProtocolError: this rank follows, or there is no storage.
+        """
+        if not self.plane.place.leads:
+            what = f"storage was detached by {self.plane.place.name}, which follows"
+            raise ProtocolError(f"{what}\nhint: only the leader decides; detach it on rank 0 of the domain")
+        if self.l3 is None and self.cache.attachment == "absent":
+            raise ProtocolError("there is no storage to be detached\nhint: cache.attachment says whether there is")
+        self._changes.append(Control.detach())
 
     def waiting(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:
         """Around a wait of this rank's scheduler for something of its own: shows it on the wait board.
@@ -375,7 +421,7 @@ class Driver:
         effects = self.rank.take_effects()
         self.loads = tuple(self._carry_out(effects)) if effects else ()
 
-    def _carry_out(self, effects: Iterable[Query | Start | Cancel | FreeSlots]) -> Iterator[Copy]:
+    def _carry_out(self, effects: Iterable[Query | Start | Cancel | Open | Attachment | FreeSlots]) -> Iterator[Copy]:
         """Starts copies; gives those that the forward pass waits for."""
         for effect in effects:
             match effect:
@@ -385,15 +431,34 @@ class Driver:
                     copy = self._engine.start(effect)
                     if kind == "load_back":
                         yield WatchedCopy(copy, self.plane)
+                case Cancel(operation) if self._attaching.cancel(operation):
+                    pass
                 case Cancel(operation):
                     if self.l3 is None or not self.l3.cancel(operation):
                         self._engine.cancel(operation)
+                case Open(operation):
+                    self._attaching.ask(operation)
+                case Attachment(state):
+                    self._attach(state)
                 case FreeSlots(slots):
                     self.slots.free(slots)
                 case Query(operation) if self.l3 is None:
                     self.rank.found(operation, 0)
                 case Query():
                     self._storage.query(effect)
+
+    def _attach(self, state: str) -> None:
+        """What has become of storage, on every rank at this step. A rank without host pages has none of its own."""
+        why = ""
+        if self.engine is not None:
+            if state == "attached":
+                self.l3 = self._attaching.take()
+            elif state == "refused":
+                why = self._attaching.refused()
+            elif self.l3 is not None:
+                close_aside(self.l3)
+                self.l3 = None
+        self.attachments.append((self.cache.clock[0], state, why))
 
     @property
     def _storage(self) -> "Storage":

@@ -52,11 +52,17 @@ pub enum Defect {
     UnboundedWait,
     /// Tiers are left as they are while this rank's own copies are under way, whatever the frame says.
     TiersKeptWhileCopying,
+    /// The breaker hears of what fails here at once, and not of what all ranks know to have failed.
+    LocalBreaker,
+    /// What storage failed is tried again only where it failed.
+    RetryJudgedLocally,
+    /// Storage counts as attached as soon as this rank is asked to open it.
+    AttachWithoutPrepare,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::WindowSlidesByVote,
         Self::AbortFreesUnderCopy,
         Self::ShortGrantKeepsCapacity,
@@ -80,6 +86,9 @@ impl Defect {
         Self::LocalExistenceCache,
         Self::UnboundedWait,
         Self::TiersKeptWhileCopying,
+        Self::LocalBreaker,
+        Self::RetryJudgedLocally,
+        Self::AttachWithoutPrepare,
     ];
 
     /// Its name in lower case.
@@ -109,6 +118,9 @@ impl Defect {
             Self::LocalExistenceCache => "local-existence-cache",
             Self::UnboundedWait => "unbounded-wait",
             Self::TiersKeptWhileCopying => "tiers-kept-while-copying",
+            Self::LocalBreaker => "local-breaker",
+            Self::RetryJudgedLocally => "retry-judged-locally",
+            Self::AttachWithoutPrepare => "attach-without-prepare",
         }
     }
 }

@@ -83,6 +83,6 @@ pub use pool::SlotPool;
 pub use provenance::{Agreed, PerRank};
 pub use rank::Rank;
 pub use tiered::{
-    DeviceRoom, Effect, OperationTotals, PrefetchPatience, PrefetchState, PrefetchTicket, StepError, StoredRun,
-    TierTotals, TieredCache, TieredMatch, Tiers, Transfer, Writing,
+    Attachment, BreakerChange, DeviceRoom, Effect, OperationTotals, PrefetchPatience, PrefetchState, PrefetchTicket,
+    StepError, StoredRun, TierTotals, TieredCache, TieredMatch, Tiers, Transfer, Writing,
 };

@@ -16,7 +16,7 @@ use crate::protocol::{
     ProtocolError, Reduced, RunAhead,
 };
 use crate::provenance::PerRank;
-use crate::tiered::{DeviceRoom, Effect, StepError, TieredCache};
+use crate::tiered::{Attachment, DeviceRoom, Effect, StepError, TieredCache};
 
 /// Which part a rank takes in the frames.
 #[derive(Debug)]
@@ -224,6 +224,12 @@ impl Rank {
         }
     }
 
+    /// Storage has failed an operation of this rank; only planted mistakes listen.
+    #[cfg(feature = "planted-defects")]
+    pub fn failed_here(&mut self, k: Ordinal) {
+        self.cache.failed_here(k);
+    }
+
     fn next_step(&self) -> u64 {
         match &self.seat {
             Seat::Leader(leader) => leader.next_step(),
@@ -256,6 +262,7 @@ impl Rank {
             Control::Terminate(k) => (k, Event::Terminate),
             Control::TimeOut(k) => (k, Event::TimeOut),
             Control::Abort(k) => (k, Event::Abort),
+            Control::Attach | Control::Detach => return self.check_attachment(control),
             Control::Mode(_) | Control::Stop | Control::Tiers(_) => return Ok(()),
         };
         let operations = self.cache.operations();
@@ -267,6 +274,20 @@ impl Rank {
                 Err(out_of_order("lead", "this operation takes no such decision; only a prefetch is terminated"))
             }
             _ => Ok(()),
+        }
+    }
+
+    fn check_attachment(&self, control: Control) -> Result<(), StepError> {
+        match (control, self.cache.attachment()) {
+            (Control::Attach, Attachment::Absent) | (Control::Detach, Attachment::Attached | Attachment::Opening) => {
+                Ok(())
+            }
+            (Control::Detach, Attachment::Absent) if self.cache.asks_storage() => Ok(()),
+            (Control::Attach, Attachment::Attached) => {
+                Err(out_of_order("lead", "storage is attached: detach it first"))
+            }
+            (Control::Attach, _) => Err(out_of_order("lead", "a change of storage is under way: let it end first")),
+            _ => Err(out_of_order("lead", "there is no storage to be detached")),
         }
     }
 

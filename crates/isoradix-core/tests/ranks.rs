@@ -1,11 +1,17 @@
 //! Ranks with two tiers, step by step: what operations do to the tree and to the pages, and that every rank does the same.
 
+#[path = "ranks/aborting.rs"]
+mod aborting;
+#[path = "ranks/attaching.rs"]
+mod attaching;
 #[path = "ranks/cluster.rs"]
 mod cluster;
 #[path = "ranks/modes.rs"]
 mod modes;
 #[path = "common/random.rs"]
 mod random;
+#[path = "ranks/storage.rs"]
+mod storage;
 #[path = "ranks/switching.rs"]
 mod switching;
 #[path = "ranks/totals.rs"]

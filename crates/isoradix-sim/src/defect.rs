@@ -47,6 +47,12 @@ mod planted {
             }
         }
 
+        pub(crate) fn storage_failed(self, rank: usize, operation: Ordinal, core: &mut Rank) {
+            if self.is_made_by(rank) {
+                core.failed_here(operation);
+            }
+        }
+
         /// Whether a rank's vote thread returns before it fills, when its rank has nothing to say.
         pub(crate) fn skips_vote(self, rank: usize, idle: bool) -> bool {
             self.defect == Defect::EarlyReturnBeforeVote && self.rank == rank && idle
@@ -96,6 +102,10 @@ mod planted {
         }
 
         pub(crate) fn copy_ended(self, _: usize, _: Ordinal, _: &mut Rank) {
+            match self {}
+        }
+
+        pub(crate) fn storage_failed(self, _: usize, _: Ordinal, _: &mut Rank) {
             match self {}
         }
 

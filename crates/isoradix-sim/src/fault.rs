@@ -33,7 +33,7 @@ pub enum FaultKind {
     StalledFollower,
     /// Of a thousand pages that the rank puts into storage, `size` are lost without a word.
     StorageDiffers,
-    /// Of a thousand queries of the rank, `size` find nothing.
+    /// Of a thousand queries of the rank, `size` fail.
     StorageErrors,
     /// The rank says that it pauses, and does.
     PausedRank,
@@ -59,6 +59,12 @@ pub enum FaultKind {
     ShortHits,
     /// In `size` of a thousand steps the leader switches tiers off or on; when the fault is over, all of them on.
     SwitchedTiers,
+    /// The rank's storage says nothing until the fault is over.
+    HungStorage,
+    /// Of a thousand times that the rank is to open its storage, it cannot `size` times.
+    UnopenedStorage,
+    /// In `size` of a thousand steps the leader attaches storage, or detaches it.
+    Attachments,
     /// The rank's scheduler thread dies; its vote thread lives.
     SchedulerDies,
     /// The rank dies.
@@ -73,7 +79,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 33] = [
         Self::SlowMessages,
         Self::SkewedStage,
         Self::OddIdleLoop,
@@ -99,6 +105,9 @@ impl FaultKind {
         Self::UnreadablePages,
         Self::ShortHits,
         Self::SwitchedTiers,
+        Self::HungStorage,
+        Self::UnopenedStorage,
+        Self::Attachments,
         Self::SchedulerDies,
         Self::RankDies,
         Self::EarlyStop,
@@ -146,6 +155,9 @@ impl FaultKind {
             Self::UnreadablePages => "unreadable_pages",
             Self::ShortHits => "short_hits",
             Self::SwitchedTiers => "switched_tiers",
+            Self::HungStorage => "hung_storage",
+            Self::UnopenedStorage => "unopened_storage",
+            Self::Attachments => "attachments",
             Self::SchedulerDies => "scheduler_dies",
             Self::RankDies => "rank_dies",
             Self::EarlyStop => "early_stop",
@@ -161,7 +173,7 @@ impl FaultKind {
             Self::SkewedStage => (2, 8),
             Self::OddIdleLoop => (20, 20_000),
             Self::SlowCopies => (3, 40),
-            Self::FailingCopies | Self::StorageErrors => (200, 1000),
+            Self::FailingCopies | Self::StorageErrors | Self::UnopenedStorage => (200, 1000),
             Self::LateDrains => (5_000, 200_000),
             Self::ShortPool => (200, 900),
             Self::Aborts => (100, 600),
@@ -171,13 +183,14 @@ impl FaultKind {
             Self::PartialMessages => (2, 6),
             Self::SkewedClock => (500, 1_600),
             Self::RequestTimeouts => (30, 400),
-            Self::Retractions | Self::SwitchedTiers => (50, 400),
+            Self::Retractions | Self::SwitchedTiers | Self::Attachments => (50, 400),
             Self::SlowStorage => (3, 30),
             Self::StorageLoses | Self::UnreadablePages => (50, 600),
             Self::ShortHits => (0, 900),
             Self::FailingLoads => (300, 1000),
             Self::HungOperation => (0, 3),
             Self::LostMemory
+            | Self::HungStorage
             | Self::StalledFollower
             | Self::PausedRank
             | Self::SchedulerDies

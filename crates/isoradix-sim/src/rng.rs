@@ -37,6 +37,7 @@ pub(crate) enum Purpose {
     State,
     Jitter,
     Read,
+    Open,
 }
 
 /// The roll for a purpose and up to three numbers that say which.

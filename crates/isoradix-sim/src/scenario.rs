@@ -6,7 +6,7 @@ use crate::queue::Micros;
 use crate::request::{Input, Request, What, Workload};
 use crate::rng::{Rng, mix};
 use crate::topology::Topology;
-use isoradix_core::protocol::Pacing;
+use isoradix_core::protocol::{Backoff, BreakerRule, Pacing};
 use isoradix_core::{PrefetchPatience, Tiers, Writing};
 use std::collections::BTreeSet;
 
@@ -152,6 +152,7 @@ enum Stream {
     Work,
     Host,
     Noise,
+    Storage,
 }
 
 impl Scenario {
@@ -164,7 +165,8 @@ impl Scenario {
         let device_pages = pages(&mut shape, if page == 1 { (64, 160) } else { (24, 64) });
         let host = pages(&mut shape, (device_pages / 4, device_pages * 2));
         let longest = (device_pages * page / 2) as usize;
-        let tiers = tiers(&mut shape, page, device_pages * page);
+        let mut tiers = tiers(&mut shape, page, device_pages * page);
+        guard(&mut Rng::new(seed, Stream::Storage as u64), &mut tiers);
         let eviction =
             *shape.pick(&["lru", "lru", "lru", "lru", "lru", "lru", "lfu", "fifo", "mru", "filo", "priority", "slru"]);
         let running_max = shape.within(2, 5);
@@ -249,7 +251,18 @@ fn tiers(rng: &mut Rng, page: u32, device_tokens: u32) -> Tiers {
         storage: rng.chance(850),
         window: *rng.pick(&[2, 4, 8, 16]),
         patience,
+        breaker: None,
+        retry: Backoff { first_ms: 0, longest_ms: 0, attempts_max: 1 },
     }
+}
+
+/// When storage is left alone, and how often it is tried again.
+fn guard(rng: &mut Rng, tiers: &mut Tiers) {
+    let mut count = |most| u32::try_from(rng.within(1, most)).unwrap_or(1);
+    let (failures_max, trials, attempts_max) = (count(4), count(2), count(3));
+    let rule = BreakerRule { failures_max, open_ms: rng.within(5, 400), trials, slow_ms: rng.within(40, 600) };
+    tiers.breaker = rng.chance(800).then_some(rule);
+    tiers.retry = Backoff { first_ms: rng.within(0, 40), longest_ms: rng.within(40, 200), attempts_max };
 }
 
 /// A third of the seeds has none.

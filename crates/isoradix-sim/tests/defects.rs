@@ -5,7 +5,7 @@ use isoradix_core::defects::Defect;
 use isoradix_sim::{Options, PlantedDefect, Topology, Violation, run};
 
 /// Seeds that are tried before a mistake counts as missed.
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 40;
 
 /// How a mistake shows.
 struct Caught {
@@ -48,6 +48,9 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["divergence"], Defect::LocalExistenceCache),
     by(&["liveness"], Defect::UnboundedWait),
     by(&["divergence"], Defect::TiersKeptWhileCopying),
+    by(&["divergence"], Defect::LocalBreaker),
+    by(&["divergence"], Defect::RetryJudgedLocally),
+    by(&["divergence"], Defect::AttachWithoutPrepare),
 ];
 
 fn topology() -> Topology {

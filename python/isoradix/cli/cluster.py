@@ -41,6 +41,9 @@ _NEEDS_A_CLUSTER: Final = (
     "mode",
     "tiers",
     "tiers_at",
+    "breaker",
+    "attach_at",
+    "detach_at",
 )
 _LONGEST_MS: Final = 86_400_000
 _HOST_FAULTS: Final = ("ack-delay", "alloc-fail", "short-pool", "copy-slow", "copy-hang", "corrupt")
@@ -86,6 +89,15 @@ TIERS: Final[Any] = typer.Option(
 TIERS_AT: Final[Any] = typer.Option(
     metavar="STEP=TIER", help="Switch tiers with a step, on all ranks: 200=l1; may be repeated."
 )
+BREAKER: Final[Any] = typer.Option(
+    metavar="F,MS,T,MS",
+    help="When storage that fails is left alone: failures in a row, ms for which it is, trials that close it again, "
+    "ms that are too slow; none for never.",
+)
+ATTACH_AT: Final[Any] = typer.Option(
+    metavar="STEP", help="Attach the storage with a step, on all ranks.", show_default="it is there from the start"
+)
+DETACH_AT: Final[Any] = typer.Option(metavar="STEP", help="Detach the storage with a step.", show_default="never")
 STORE_RANK: Final[Any] = typer.Option(metavar="RANK", help="The rank that hosts the store where all ranks meet.")
 
 
@@ -113,6 +125,9 @@ class ClusterOptions:
     mode: str
     tiers: str | None
     tiers_at: Sequence[str]
+    breaker: str
+    attach_at: str | None
+    detach_at: str | None
     journal: Path | None
 
 
@@ -169,6 +184,9 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
         mode=options.mode,
         tiers=None if options.tiers is None else _tier("--tiers", options.tiers),
         tiers_at=_switches(options.tiers_at),
+        breaker=_breaker(options.breaker),
+        attach_at=None if options.attach_at is None else count("--attach-at", options.attach_at, 1),
+        detach_at=None if options.detach_at is None else count("--detach-at", options.detach_at, 1),
         journal=None if options.journal is None else str(make_folder(options.journal).resolve()),
     )
     # policy and write policy are refused here, not by every rank
@@ -183,8 +201,8 @@ def cluster_job(context: typer.Context, source: Source, page_size: int, options:
 
 def _check_storage(context: typer.Context, options: ClusterOptions, host: int) -> None:
     if options.storage is None:
-        if given(context, "prefetch_policy"):
-            raise UsageError("--prefetch-policy is given without --storage", "add --storage file:///tmp/kv, say")
+        if idle := given(context, "prefetch_policy", "breaker", "attach_at", "detach_at"):
+            raise UsageError(f"{idle[0]} is given without --storage", "add --storage file:///tmp/kv, say")
         return
     if not host:
         raise UsageError("--storage is given without host memory, which it lies below", "add --host-capacity 4M, say")
@@ -209,6 +227,18 @@ def _check_faults(texts: Sequence[str], topology: Topology, host: int, plane: st
         if storage is None and fault.kind in STORAGE_KINDS:
             what = f"fault {text!r} is about external storage, and there is none"
             raise UsageError(what, "add --storage file:///tmp/kv, say")
+
+
+def _breaker(text: str) -> tuple[int, int, int, int] | None:
+    """`5,10000,2,30000`, or `none`."""
+    if text == "none":
+        return None
+    parts = text.split(",")
+    if len(parts) != 4:
+        raise UsageError(f"--breaker is {text!r}; it is no four numbers", "write --breaker 5,10000,2,30000, or none")
+    failures, trials = (count("--breaker", parts[at], 1, 2**32 - 1) for at in (0, 2))
+    open_ms, slow_ms = (count("--breaker", parts[at], 0, _LONGEST_MS) for at in (1, 3))
+    return failures, open_ms, trials, slow_ms
 
 
 def _tier(option: str, name: str) -> str:
@@ -315,6 +345,9 @@ def _document(source: str, summary: Summary) -> dict[str, object]:
         "storage": job.storage,
         "prefetch_policy": None if job.storage is None else job.prefetch_policy,
         "storage_hit_tokens": summary.storage_hits,
+        "breaker": None if job.storage is None else job.breaker,
+        "attach_at": job.attach_at,
+        "detach_at": job.detach_at,
         "hit_rate": round(summary.hit_rate, 4),
         "hitseq": summary.hitseqs,
         "wall_s": round(outcome.wall_s, 3),
@@ -344,6 +377,8 @@ def _rank_document(outcome: Outcome, one: RankResult) -> dict[str, object]:
         "tree_digest": f"{one.tree_digest:016x}",
         **one.totals,
         "operations": one.operations,
+        "breaker": [{"step": step, "state": state} for step, state in one.breaker],
+        "attachments": [{"step": step, "what": what, "why": why or None} for step, what, why in one.attachments],
         "votes": int(one.counts["votes"]),
         "frames": int(one.counts["frames"]),
         "votes_framed": int(one.counts["votes_framed"]),

@@ -69,6 +69,9 @@ def replay(
     mode: Annotated[str, cluster.MODE] = "enforce",
     tiers: Annotated[str | None, cluster.TIERS] = None,
     tiers_at: Annotated[list[str] | None, cluster.TIERS_AT] = None,
+    breaker: Annotated[str, cluster.BREAKER] = "5,10000,2,30000",
+    attach_at: Annotated[str | None, cluster.ATTACH_AT] = None,
+    detach_at: Annotated[str | None, cluster.DETACH_AT] = None,
     journal: Annotated[Path | None, cluster.JOURNAL] = None,
     evidence: Annotated[Path | None, cluster.EVIDENCE] = None,
     report: Annotated[Path | None, REPORT] = None,
@@ -107,6 +110,9 @@ def replay(
             mode=mode,
             tiers=tiers,
             tiers_at=tiers_at or (),
+            breaker=breaker,
+            attach_at=attach_at,
+            detach_at=detach_at,
             journal=evidence / "journals" if journal is None and evidence is not None else journal,
         )
         job = cluster.cluster_job(context, source, page, options)

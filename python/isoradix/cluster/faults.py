@@ -7,6 +7,7 @@ from typing import Final
 from isoradix import InvalidInputError
 
 _LARGEST: Final = 10**9
+_NEVER: Final = str(_LARGEST)
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "copy-hang": Kind("its next load-back never ends", needs=("rank", "step")),
     "corrupt": Kind("one byte of a host page is another one when it is loaded back", needs=("rank", "step")),
     "storage-short": Kind("its storage knows half of what it has, in some questions", defaults={"p": "0.3"}),
-    "storage-fail": Kind("its storage fails, in some calls", defaults={"p": "0.3"}),
+    "storage-fail": Kind("its storage fails, in some calls, up to a step", defaults={"p": "0.3", "until": _NEVER}),
     "storage-slow": Kind("each call of its storage takes so much longer", defaults={"ms": "20"}),
-    "storage-hang": Kind("from a step on its storage does not answer", needs=("rank", "step")),
+    "storage-hang": Kind(
+        "from a step on, up to another one, its storage does not answer",
+        needs=("rank", "step"),
+        defaults={"until": _NEVER},
+    ),
+    "storage-unopened": Kind("its storage cannot be opened", needs=("rank",)),
     "pause": Kind("it says that it pauses, and does", needs=("rank", "step"), defaults={"ms": "3000"}),
     "net-slow": Kind("its votes and frames are late on their way", defaults={"ms": "1..20"}),
     "revote": Kind("it votes once more than the others", needs=("rank", "step")),
@@ -149,6 +155,7 @@ _LIMITS: Final[Mapping[str, Limit]] = {
     "p": _share,
     "pages": _whole(1, _LARGEST),
     "step": _whole(1, _LARGEST),
+    "until": _whole(1, _LARGEST),
     "seed": _whole(0, _LARGEST),
 }
 

@@ -16,6 +16,7 @@ from isoradix.copies.engine import CopyEngine
 from isoradix.driver import Driver
 from isoradix.replay.blocks import Tokens
 from isoradix.replay.draws import Draws
+from isoradix.storage import TemporaryStorageError
 
 if TYPE_CHECKING:
     from isoradix.storage import Backend
@@ -65,6 +66,10 @@ class Injector:
         faults = [fault for fault in self._faults if fault.kind in STORAGE_KINDS]
         if not faults:
             return backend
+        if any(fault.kind == "storage-unopened" for fault in faults):
+            self._note("storage-unopened")
+            backend.close()
+            raise TemporaryStorageError("the engine cannot be opened: the fault has seen to it")
         self._storage = FaultyBackend(backend, faults, self._drawn, self._note)
         return cast("Backend", self._storage)
 
@@ -88,8 +93,10 @@ class Injector:
                 case "corrupt" if step == fault.number("step") and self._corrupt is not None:
                     self._note(fault.kind)
                     self._corrupt.armed = True
-                case "storage-hang" if step == fault.number("step") and self._storage is not None:
-                    self._storage.hangs = True
+                case "storage-hang" if self._storage is not None:
+                    self._storage.hangs = fault.number("step") <= step < fault.number("until")
+                case "storage-fail" if self._storage is not None:
+                    self._storage.fails = step < fault.number("until")
                 case "pause" if step == fault.number("step"):
                     self._note(fault.kind)
                     driver.board.pause()

@@ -64,6 +64,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The highest tier that is on at first; None for all that there are."""
     tiers_at: tuple[tuple[int, str], ...] = ()
     """Steps with which tiers are switched, and the highest one that is on from there."""
+    breaker: tuple[int, int, int, int] | None = (5, 10_000, 2, 30_000)
+    """The option `storage_breaker` of `TieredCache`."""
+    attach_at: int | None = None
+    """The step with which storage is attached; None if it is there from the start."""
+    detach_at: int | None = None
+    """The step with which storage is detached; None for never."""
     journal: str | None = None
     """A folder in which every rank writes its journal."""
 

@@ -41,6 +41,10 @@ class RankResult(msgspec.Struct, frozen=True, tag="result", kw_only=True):
     written_tokens: int
     finding: str | None
     """What the checks of its tree, pools and operations found at the end."""
+    breaker: list[tuple[int, str]] = []
+    """The last changes of the breaker in front of storage: step, and the state from there on."""
+    attachments: list[tuple[int, str, str]] = []
+    """What has become of storage while the rank ran: step, what, and why."""
     observed: str | None = None
     """The divergence that the mode let pass."""
 

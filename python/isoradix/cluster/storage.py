@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from isoradix.cluster.injector import Injector
 from isoradix.cluster.job import Job
 from isoradix.consensus.topology import Place
-from isoradix.storage import Backend, Fingerprint, PageKeys, Shard, open_storage
+from isoradix.storage import Fingerprint, PageKeys, Shard, open_storage
 from isoradix.storage.tier import StorageTier
 
 if TYPE_CHECKING:
@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 MODEL = "isoradix replay"
 
 
-def open_tier(job: Job, place: Place, layers: int, host: "HostPool", injector: Injector) -> tuple[Backend, StorageTier]:
-    """The backend that the job names, and the tier above it.
+class OwnTier(StorageTier):
+    """A tier that closes its backend."""
+
+    def close(self) -> None:
+        super().close()
+        self._backend.close()
+
+
+def open_tier(job: Job, place: Place, layers: int, host: "HostPool", injector: Injector) -> StorageTier:
+    """The tier above the backend that the job names.
 
     The bytes of a replay tell replicas apart, so their pages do not mix either.
 
@@ -27,4 +35,4 @@ def open_tier(job: Job, place: Place, layers: int, host: "HostPool", injector: I
     about = Fingerprint(MODEL, f"replica {place.domain}", "uint8", kv, "layer", job.page_size)
     shard = Shard(place.stage * layers, layers, place.tp, job.tp, place.cp, job.cp)
     backend = injector.storage(open_storage(job.storage))
-    return backend, StorageTier(backend, PageKeys(about, shard), host)
+    return OwnTier(backend, PageKeys(about, shard), host)

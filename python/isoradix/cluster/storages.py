@@ -9,7 +9,7 @@ from isoradix.cluster.faults import Fault
 from isoradix.replay.draws import Draws
 from isoradix.storage import Backend, Outcome, PageViews, Presence, Status, StorageTimeoutError, TemporaryStorageError
 
-KINDS: Final = ("storage-short", "storage-fail", "storage-slow", "storage-hang")
+KINDS: Final = ("storage-short", "storage-fail", "storage-slow", "storage-hang", "storage-unopened")
 
 
 class FaultyBackend:
@@ -36,6 +36,8 @@ class FaultyBackend:
         self._closing = threading.Event()
         self.hangs = False
         """Whether no call comes back any more."""
+        self.fails = True
+        """Whether calls fail, where there is such a fault."""
 
     def exists(self, keys: Sequence[bytes]) -> Presence:
         self._before(keys)
@@ -80,6 +82,8 @@ class FaultyBackend:
         hits = []
         for fault in self._faults:
             chance = fault.values["p"].low if "p" in fault.values else 1.0
+            if kind == "storage-fail" and not self.fails:
+                continue
             if fault.kind == kind and self._drawn(fault, _word(keys)).chance(chance):
                 self._note(kind)
                 hits.append(fault)

@@ -14,6 +14,7 @@ TOKENS: Final = (
     "loaded_back_tokens",
     "prefetched_tokens",
     "stored_tokens",
+    "given_up_tokens",
 )
 KINDS: Final[tuple[Literal["backup", "load_back", "prefetch", "store"], ...]] = (
     "backup",
@@ -38,5 +39,6 @@ def operation_totals(cache: TieredCache) -> Operations:
     for kind in KINDS:
         ended = {f"aborted_{reason}": number for (of, reason), number in totals.aborted.items() if of == kind}
         begun = {"issued": totals.issued[kind], "done": totals.done[kind], "declined": totals.declined[kind]}
+        begun["retried"] = totals.retried[kind]
         table[kind] = {**begun, **ended}
     return table

@@ -42,6 +42,8 @@ def _domain(results: Sequence[RankResult]) -> list[str]:
     found += _unequal(results, "hitseq", [one.hitseq for one in results])
     found += _unequal(results, "tree digest", [f"{one.tree_digest:016x}" for one in results])
     found += _unequal(results, "requests", [one.requests for one in results])
+    found += _unequal(results, "changes of the breaker", [str(one.breaker) for one in results])
+    found += _unequal(results, "attachments", [str([each[:2] for each in one.attachments]) for one in results])
     found += _unequal(results, "votes", [int(one.counts["votes"]) for one in results])
     return found + _unequal(results, "frames", [int(one.counts["frames"]) for one in results])
 

@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -35,6 +36,7 @@ from isoradix.consensus.topology import Place
 from isoradix.driver import Driver
 
 if TYPE_CHECKING:
+    from isoradix.attaching import Opener
     from isoradix.cluster.handover import Handover
 
 LAYERS: Final = 2
@@ -108,7 +110,7 @@ class Worker:
         # before the plane votes: then nothing else may be gathered
         intake, handover = self._intake(feed, plane), self._handover(plane)
         slots = SlotPool(job.slots, page_size=job.page_size)
-        engine, backend, tier = None, None, None
+        engine, opens, tier = None, None, None
         if memory.host is not None:
             from isoradix.copies import engine_for
 
@@ -116,7 +118,8 @@ class Worker:
             if job.storage is not None:
                 from isoradix.cluster.storage import open_tier
 
-                backend, tier = open_tier(job, place, LAYERS, memory.host, self._injector)
+                opens = partial(open_tier, job, place, LAYERS, memory.host, self._injector)
+                tier = opens() if job.attach_at is None else None
         driver = self._driver = Driver(
             plane,
             engine,
@@ -131,9 +134,12 @@ class Worker:
             tiers=job.tiers or "l3",
             policy=job.policy,
             writing=job.write_policy,
+            storage_breaker=job.breaker,
         )
         kv = KvBytes(memory.views(), place.rank)
-        prefetches = None if tier is None else Prefetches(job.prefetch_policy, place.leads)
+        prefetches = (
+            None if job.storage is None or memory.host is None else Prefetches(job.prefetch_policy, place.leads)
+        )
         self._scheduler = scheduler = Scheduler(
             driver,
             kv,
@@ -145,21 +151,25 @@ class Worker:
             prefetches=prefetches,
             handover=handover,
         )
-        self._steps(driver, scheduler)
+        self._steps(driver, scheduler, opens)
         driver.close()
-        if backend is not None:
-            backend.close()
         finding = _finding(driver, slots)
         result = self._result(driver, scheduler, feed, kv, finding)
         memory.close()
         return result
 
-    def _steps(self, driver: Driver, scheduler: Scheduler) -> None:
+    def _steps(self, driver: Driver, scheduler: Scheduler, opens: "Opener | None") -> None:
         self._injector.begin(driver)
-        switches = dict(self._job.tiers_at) if self._place.leads else {}
+        job, leads = self._job, self._place.leads
+        switches = dict(job.tiers_at) if leads else {}
+        attach_at = job.attach_at if leads else 1  # who follows says how, and waits to be asked
         while not driver.stopped:
             if (top := switches.get(scheduler.step_number + 1)) is not None:
                 driver.switch_tiers(top)
+            if opens is not None and job.attach_at is not None and scheduler.step_number + 1 == attach_at:
+                driver.attach(opens)
+            if leads and scheduler.step_number + 1 == job.detach_at:
+                driver.detach()
             scheduler.step()
             if self._place.leads and time.monotonic() - self._told > _PROGRESS_S:
                 self._told = time.monotonic()
@@ -203,6 +213,8 @@ class Worker:
             checked_tokens=kv.checked,
             written_tokens=kv.written,
             finding=finding,
+            breaker=[(step, state) for step, state in driver.cache.breaker_changes],
+            attachments=driver.attachments,
             observed=None if driver.divergence is None else str(driver.divergence),
         )
 

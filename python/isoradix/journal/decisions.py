@@ -38,6 +38,8 @@ _FIELDS: Final[Mapping[str, tuple[str, str, str]]] = {
     "stored": ("tokens", "", ""),
     "give_up": ("tokens", "", "content"),
     "tiers": ("top", "before", ""),
+    "breaker": ("state", "before", ""),
+    "attachment": ("what", "", ""),
 }
 _HASHES: Final = ("content", "namespace", "policy", "kind", "operations")
 

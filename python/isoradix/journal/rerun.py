@@ -79,6 +79,9 @@ class Rerun:
         agreement = agree([StartRecord(0, 1, head["capacity_pages"]).to_bytes()])
         if options.get("prefetch_patience") is not None:
             options["prefetch_patience"] = tuple(options["prefetch_patience"])
+        for name in ("storage_breaker", "storage_retry"):
+            if options.get(name) is not None:
+                options[name] = tuple(options[name])
         # without memory of its own: it decides as a rank that has some, and waits for no copy
         cache = TieredCache(rank=member, host_pages=None, agreement=agreement, page_size=head["page_size"], **options)
         mode = head.get("mode", "enforce")

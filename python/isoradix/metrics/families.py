@@ -73,9 +73,13 @@ FAMILIES: tuple[Family, ...] = (
     _counter("isoradix_loaded_back_tokens_total", "Tokens that came from host to the device."),
     _counter("isoradix_prefetched_tokens_total", "Tokens that came from storage to host."),
     _counter("isoradix_stored_tokens_total", "Tokens that came from host to storage."),
+    _counter("isoradix_given_up_tokens_total", "Tokens that were to be stored and are given up."),
     # operations
     _counter("isoradix_operations_total", "Operations between tiers, by outcome.", "kind", "outcome"),
     _counter("isoradix_aborted_reservations_total", "Operations that ended early, by reason.", "kind", "reason"),
+    _counter("isoradix_retried_operations_total", "Operations that storage failed and that were tried again.", "kind"),
+    _counter("isoradix_storage_breaker_changes_total", "Times that storage was left alone, or used again.", "to"),
+    _gauge("isoradix_storage_breaker_open", "1 while storage is left alone, 0.5 while it is tried, else 0."),
     # sizes
     _gauge("isoradix_cached_tokens", "Tokens that the tree holds.", "tier"),
     _gauge("isoradix_protected_tokens", "Tokens on the device that locks or pins protect."),

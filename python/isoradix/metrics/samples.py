@@ -14,6 +14,7 @@ Shared = tuple[str, tuple[str, ...], float]
 
 _DEVICE: Final = ("device",)
 _HOST: Final = ("host",)
+_OPEN: Final = {"open": 1.0, "trial": 0.5}
 
 
 class RankSamples:
@@ -41,6 +42,7 @@ class RankSamples:
         yield from self._of_requests()
         yield from _moved(totals, cache.page_size)
         yield from _operations(totals)
+        yield "isoradix_storage_breaker_open", (), _OPEN.get(cache.breaker or "closed", 0.0)
         yield from self._sizes(cache)
 
     def _of_requests(self) -> Iterator[Shared]:
@@ -88,6 +90,7 @@ def _moved(totals: TierTotals, page: int) -> Iterator[Shared]:
     yield "isoradix_loaded_back_tokens_total", (), totals.loaded_back_tokens
     yield "isoradix_prefetched_tokens_total", (), totals.prefetched_tokens
     yield "isoradix_stored_tokens_total", (), totals.stored_tokens
+    yield "isoradix_given_up_tokens_total", (), totals.given_up_tokens
     yield "isoradix_limbo_tokens", _DEVICE, totals.limbo_slots
     yield "isoradix_limbo_tokens", _HOST, totals.limbo_pages * page
 
@@ -99,5 +102,9 @@ def _operations(totals: TierTotals) -> Iterator[Shared]:
     for outcome, counts in outcomes.items():
         for kind, count in counts.items():
             yield "isoradix_operations_total", (kind, outcome), count
+    for kind, count in totals.retried.items():
+        yield "isoradix_retried_operations_total", (kind,), count
+    yield "isoradix_storage_breaker_changes_total", ("open",), totals.breaker_opened
+    yield "isoradix_storage_breaker_changes_total", ("closed",), totals.breaker_closed
     for (kind, reason), count in aborted.items():
         yield "isoradix_aborted_reservations_total", (kind, reason), count

@@ -99,6 +99,7 @@ def _served_facts(summary: Summary) -> list[tuple[str, str]]:
     tiers = [f"{summary.device_hits:,} on device", f"{summary.host_hits:,} on host"]
     if summary.outcome.job.storage is not None:
         tiers.append(f"{summary.storage_hits:,} in storage")
+    facts += _storage_facts(summary)
     hits = f"{', '.join(tiers[:-1])} and {tiers[-1]}, of {summary.tokens:,}"
     return [
         *facts,
@@ -109,6 +110,34 @@ def _served_facts(summary: Summary) -> list[tuple[str, str]]:
         ("hitseq", ", ".join(summary.hitseqs)),
         ("decision digest", ", ".join(one.digests[-8:][::-1].hex() for one in summary.domains)),
     ]
+
+
+def _storage_facts(summary: Summary) -> list[tuple[str, str]]:
+    """What storage was like for the ranks, where there was any."""
+    if summary.outcome.job.storage is None:
+        return []
+    facts = []
+    for one in summary.domains:
+        steps = {state: [step for step, of in one.breaker if of == state] for state in ("open", "closed")}
+        told = [f"{name} {_how_often(steps[state])}" for state, name in (("open", "opened"), ("closed", "closed"))]
+        facts.append(("breaker", ", ".join(told) if steps["open"] else "never opened"))
+    for rank in summary.results:
+        for step, what, why in rank.attachments:
+            if rank in summary.domains or why:
+                facts.append(
+                    ("storage", f"{what} at step {step:,}" + (f", as rank {rank.rank} says: {why}" if why else ""))
+                )
+    if given_up := sum(one.totals["given_up_tokens"] for one in summary.domains):
+        facts.append(("given up", f"{given_up:,} tokens were to be stored, and are not"))
+    return facts
+
+
+def _how_often(steps: Sequence[int]) -> str:
+    """For example "2 times, at steps 41 and 90"."""
+    if not steps:
+        return "0 times"
+    shown = ", ".join(f"{step:,}" for step in steps)
+    return f"once, at step {shown}" if len(steps) == 1 else f"{len(steps)} times, at steps {shown}"
 
 
 def rank_table(summary: Summary) -> Table:

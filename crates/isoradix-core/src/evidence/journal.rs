@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_known_is_no_record() {
-        let mut bytes = Record::new(RecordKind::Tiers, 3, 4, 5, 6).to_bytes();
+        let mut bytes = Record::new(RecordKind::Attachment, 3, 4, 5, 6).to_bytes();
         assert!(Record::from_bytes(&bytes).is_some(), "the last kind that there is");
         bytes[16] += 1;
         assert_eq!(Record::from_bytes(&bytes), None);

@@ -87,11 +87,15 @@ pub enum RecordKind {
     GiveUp = 30,
     /// Tiers were switched: `a` the highest one that is on from here, 1 to 3, `b` the one before.
     Tiers = 31,
+    /// The breaker in front of external storage: `a` its state from here on, 0 closed, 1 open, 2 trial, `b` the one before.
+    Breaker = 32,
+    /// External storage: `a` 1 attached, 2 refused, 3 being detached, 4 detached.
+    Attachment = 33,
 }
 
 impl RecordKind {
     /// All kinds, each at the place of its number.
-    const ALL: [Self; 32] = [
+    const ALL: [Self; 34] = [
         Self::Start,
         Self::Match,
         Self::Insert,
@@ -124,6 +128,8 @@ impl RecordKind {
         Self::Stored,
         Self::GiveUp,
         Self::Tiers,
+        Self::Breaker,
+        Self::Attachment,
     ];
 
     /// The kind's name in lower case.
@@ -162,6 +168,8 @@ impl RecordKind {
             Self::Stored => "stored",
             Self::GiveUp => "give_up",
             Self::Tiers => "tiers",
+            Self::Breaker => "breaker",
+            Self::Attachment => "attachment",
         }
     }
 }

@@ -103,6 +103,12 @@ impl Ledger {
         self.entries.get(&k).map_or(0, |entry| entry.open + entry.kept)
     }
 
+    /// Pages that the operation occupies itself: what the tree has kept of it is not counted.
+    #[must_use]
+    pub fn open_pages(&self, k: Ordinal) -> u32 {
+        self.entries.get(&k).map_or(0, |entry| entry.open)
+    }
+
     /// The operations that have not ended, in order.
     pub fn open_operations(&self) -> impl Iterator<Item = OpenOperation> + '_ {
         let open = self.entries.iter().filter(|(_, entry)| entry.stage != Stage::Settled);

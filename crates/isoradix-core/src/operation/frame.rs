@@ -39,7 +39,11 @@ impl OperationTable {
                 AppliedControl::Terminate(operation) => AgreedEvent::Terminate { operation },
                 AppliedControl::TimeOut(operation) => AgreedEvent::TimeOut { operation },
                 AppliedControl::Abort(operation) => AgreedEvent::Abort { operation },
-                AppliedControl::Mode(_) | AppliedControl::Stop | AppliedControl::Tiers(_) => continue,
+                AppliedControl::Mode(_)
+                | AppliedControl::Stop
+                | AppliedControl::Tiers(_)
+                | AppliedControl::Attach
+                | AppliedControl::Detach => continue,
             };
             self.take(event, actions)?;
         }

@@ -167,6 +167,13 @@ impl Operation {
         self.life.progress
     }
 
+    /// Whether a copy, or the question before it, has failed on some rank: of an operation that has ended early, known once every rank
+    /// has said how it ended there.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.life.heard[SlotField::Ready as usize] == 0
+    }
+
     /// What the event would do now; `None` if it would be refused. For a leader that is about to decide.
     #[must_use]
     pub fn transition(&self, event: Event) -> Option<&'static Transition> {

@@ -69,6 +69,10 @@ pub enum AppliedControl {
     Stop,
     /// See [`Control::Tiers`].
     Tiers(Agreed<TopTier>),
+    /// See [`Control::Attach`].
+    Attach,
+    /// See [`Control::Detach`].
+    Detach,
 }
 
 /// A frame that this rank applies, checked. Its numbers are the same on every rank, at the same step.
@@ -120,6 +124,8 @@ impl AppliedFrame {
             Control::Mode(mode) => AppliedControl::Mode(Agreed::mint(&self.proof, mode)),
             Control::Stop => AppliedControl::Stop,
             Control::Tiers(top) => AppliedControl::Tiers(Agreed::mint(&self.proof, top)),
+            Control::Attach => AppliedControl::Attach,
+            Control::Detach => AppliedControl::Detach,
         })
     }
 

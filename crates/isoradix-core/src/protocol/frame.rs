@@ -27,6 +27,8 @@
 //! | 4 | mode | which switch | its value |
 //! | 5 | stop | 0 | 0 |
 //! | 6 | tiers | 0 | the highest one that is on, 1 to 3 |
+//! | 7 | attach | 0 | 0 |
+//! | 8 | detach | 0 | 0 |
 //!
 //! Each frame has one encoding: bytes that decode encode to themselves. A frame carries a vote only if it is newer than that of the
 //! frame before, so an idle step costs 64 bytes.
@@ -86,6 +88,10 @@ pub enum Control {
     Stop,
     /// From here on the tiers up to this one are on.
     Tiers(TopTier),
+    /// All ranks open external storage; it is there once all of them have.
+    Attach,
+    /// External storage is left, once what is under way has ended.
+    Detach,
 }
 
 impl Control {
@@ -97,6 +103,8 @@ impl Control {
             Self::Mode(Mode { key, value }) => (4, key, value),
             Self::Stop => (5, 0, 0),
             Self::Tiers(top) => (6, 0, top.number()),
+            Self::Attach => (7, 0, 0),
+            Self::Detach => (8, 0, 0),
         }
     }
 
@@ -121,7 +129,9 @@ impl Control {
                 Some(top) => Self::Tiers(top),
                 None => return Err(field("highest tier", operand, TopTier::Storage.number(), at + 8)),
             },
-            _ => return Err(field("control code", code.into(), 6, at)),
+            7 => Self::Attach,
+            8 => Self::Detach,
+            _ => return Err(field("control code", code.into(), 8, at)),
         };
         // One encoding only: what a control does not use is 0.
         let (_, used_key, used_operand) = control.parts();

@@ -91,6 +91,8 @@ pub struct BreakerRule {
     pub open_ms: u64,
     /// Trials in a row that must succeed before it closes, at least 1.
     pub trials: u32,
+    /// An operation that is not over so long after it was issued counts as failed.
+    pub slow_ms: u64,
 }
 
 /// Whether work is let through.
@@ -115,6 +117,28 @@ pub enum BreakerState {
     },
 }
 
+impl BreakerState {
+    /// Its name: "closed", "open" or "trial".
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed { .. } => "closed",
+            Self::Open { .. } => "open",
+            Self::Trial { .. } => "trial",
+        }
+    }
+
+    /// Its number, as records have it: 0 closed, 1 open, 2 trial.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Closed { .. } => 0,
+            Self::Open { .. } => 1,
+            Self::Trial { .. } => 2,
+        }
+    }
+}
+
 /// A circuit breaker in front of a storage back end: a dead one costs one timeout, not one a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breaker {
@@ -133,6 +157,16 @@ impl Breaker {
     #[must_use]
     pub fn state(&self) -> BreakerState {
         self.state
+    }
+
+    /// Whether an operation might be issued now; [`admits`](Self::admits) says which one is.
+    #[must_use]
+    pub fn lets(&self, now: Agreed<u64>) -> bool {
+        match self.state {
+            BreakerState::Closed { .. } | BreakerState::Trial { operation: None, .. } => true,
+            BreakerState::Open { until } => until.has_passed(now),
+            BreakerState::Trial { operation: Some(_), .. } => false,
+        }
     }
 
     /// Whether the operation may be issued at this step.
@@ -226,7 +260,7 @@ mod tests {
     }
 
     fn breaker() -> Breaker {
-        Breaker::new(BreakerRule { failures_max: 3, open_ms: 100, trials: 2 })
+        Breaker::new(BreakerRule { failures_max: 3, open_ms: 100, trials: 2, slow_ms: 500 })
     }
 
     fn opened() -> Breaker {
@@ -250,8 +284,9 @@ mod tests {
     #[test]
     fn trials_go_one_at_a_time_and_close_it() {
         let mut breaker = opened();
+        assert!(!breaker.lets(at(149)) && breaker.lets(at(150)), "looking changes nothing");
         assert!(breaker.admits(Ordinal(10), at(200)));
-        assert!(!breaker.admits(Ordinal(11), at(200)), "one trial at a time");
+        assert!(!breaker.lets(at(200)) && !breaker.admits(Ordinal(11), at(200)), "one trial at a time");
         breaker.ended(Ordinal(2), false, at(210)); // issued before it opened
         breaker.ended(Ordinal(10), true, at(210));
         assert!(breaker.admits(Ordinal(11), at(210)));

@@ -1,6 +1,7 @@
 //! Applying a frame: its agreed numbers move the operations, and their actions change tree and host pool.
 
 use super::TieredCache;
+use super::attaching::Attachment;
 use super::effects::Effect;
 use super::error::StepError;
 use super::jobs::{Held, Job, Work};
@@ -19,10 +20,14 @@ impl TieredCache {
     pub(crate) fn apply(&mut self, frame: &AppliedFrame, board: &mut Board) -> Result<(), StepError> {
         self.now = Some(frame.now_ms());
         self.cache.advance_step(Some(frame.step()))?;
-        for action in self.operations.apply_frame(frame)? {
+        let actions = self.operations.apply_frame(frame)?;
+        self.give_up_retries(frame);
+        for action in actions {
             self.act(action, frame, board)?;
         }
-        self.switch_tiers(frame);
+        self.judge_slow();
+        self.switch_tiers(frame)?;
+        self.change_storage(frame)?;
         if let Some(Told::Value(backable)) = frame.vote().map(|vote| vote.backable()) {
             if !self.planted.is(Defect::ShortGrantKeepsCapacity) {
                 self.host.lower(backable);
@@ -59,6 +64,8 @@ impl TieredCache {
             Action::Cancel { operation: k, keep } => {
                 self.cache.note(RecordKind::Cancel, 0, k.0, keep.into(), 0);
                 self.count_end(k);
+                self.judge_end(k);
+                self.plan_retry(k);
                 self.cancel(k, keep, frame)?;
             }
             Action::Return { operation: k, from } => {
@@ -71,13 +78,29 @@ impl TieredCache {
             Action::Unlock { operation: k } => {
                 self.cache.note(RecordKind::Over, 0, k.0, 0, 0);
                 self.count_over(k);
+                self.judge_over(k);
                 if let Some(job) = self.jobs.remove(&k) {
-                    self.unlock_all(job)?;
+                    self.over(k, job)?;
                 }
                 board.terminal(k)?;
             }
         }
         Ok(())
+    }
+
+    /// The operation is over: it is tried again, or what was held for it is given back.
+    fn over(&mut self, k: Ordinal, job: Job) -> Result<(), StepError> {
+        let Some(operation) = self.operations.operation(k) else { return self.unlock_all(job) };
+        let (done, again) = (operation.state() == State::Done, job.again && !job.void && !job.unwanted);
+        match job {
+            Job { work: Work::Open, unwanted, .. } => {
+                self.opened(done && !unwanted);
+                Ok(())
+            }
+            Job { work: Work::Prefetch(fetch), .. } if again => self.fetch_again(fetch),
+            Job { work: Work::Store(subjects), void: false, .. } => self.store_over(subjects, done, again),
+            job => self.unlock_all(job),
+        }
     }
 
     fn takes_host_pages(&self, k: Ordinal) -> bool {
@@ -86,7 +109,7 @@ impl TieredCache {
 
     /// What an operation brought counts from now on.
     fn deliver(&mut self, k: Ordinal, share: Share) {
-        let stores = self.tiers.storage && self.is_on(TopTier::Storage);
+        let stores = self.attachment == Attachment::Attached && self.is_on(TopTier::Storage);
         let Some(job) = self.jobs.get_mut(&k) else { return };
         if job.void || job.unwanted {
             job.used = Some((0, 0));
@@ -118,6 +141,7 @@ impl TieredCache {
                 }
             }
             Work::LoadBack(_) => {}
+            Work::Open => tokens = 0,
         }
         self.totals.arrived(job.work.kind(), tokens);
     }
@@ -187,6 +211,7 @@ impl TieredCache {
                 }
             }
             Work::LoadBack(subjects) => subjects.iter().try_for_each(|held| self.give_back(held))?,
+            Work::Open => {}
             Work::Prefetch(fetch) => {
                 self.cache.unlock_host(fetch.lock)?;
             }

@@ -1,5 +1,7 @@
 //! What a tiered cache is made with, beside what every cache is made with.
 
+use crate::protocol::{Backoff, BreakerRule};
+
 /// When what is on the device comes to host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writing {
@@ -60,6 +62,11 @@ pub struct Tiers {
     pub window: u32,
     /// When a prefetch is given up; never, if there is none.
     pub patience: Option<PrefetchPatience>,
+    /// When external storage is left alone for a while because it fails or is too slow; never, if there is none.
+    pub breaker: Option<BreakerRule>,
+    /// How often a prefetch or a store that storage failed is tried at most. A prefetch is tried again at once, since a request waits
+    /// for it; stores after a pause.
+    pub retry: Backoff,
 }
 
 /// The lengths and times that `SGLang`'s hierarchical cache has by default (version 0.5.23).
@@ -72,6 +79,8 @@ impl Default for Tiers {
             storage: false,
             window: 64,
             patience: Some(PrefetchPatience { base_ms: 1_000, per_ki_token_ms: 250, most_ms: 10_000 }),
+            breaker: Some(BreakerRule { failures_max: 5, open_ms: 10_000, trials: 2, slow_ms: 30_000 }),
+            retry: Backoff { first_ms: 100, longest_ms: 5_000, attempts_max: 3 },
         }
     }
 }

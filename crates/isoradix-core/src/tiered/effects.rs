@@ -48,6 +48,18 @@ pub enum Effect {
         /// The operation.
         operation: Ordinal,
     },
+    /// Open external storage, and say whether that went well: [`Board::ended`](crate::protocol::Board::ended). It is not used before
+    /// [`Effect::Attached`].
+    Open {
+        /// The operation.
+        operation: Ordinal,
+    },
+    /// Every rank has opened storage: from here on it is used.
+    Attached,
+    /// Some rank could not open storage, or it is not wanted any more: it is closed again where it was opened.
+    Refused,
+    /// Nothing of storage is under way any more: it may be closed.
+    Detached,
     /// Device slots that copies kept back when the cache was reset: they are free for the device's pool at this step.
     FreeSlots(Vec<i64>),
 }

@@ -33,7 +33,9 @@ impl TieredCache {
         for fetch in std::mem::take(&mut self.wishes.fetches) {
             self.issue_fetch(board, fetch, device_free)?;
         }
+        self.issue_opening(board)?;
         self.issue_stores(board)?;
+        self.end_detach();
         self.wish_for_cleaning(device_free);
         self.issue_backups(board, device)?;
         let (occupied, capacity) = (self.host.ledger().occupied(), self.host.ledger().capacity());
@@ -48,7 +50,13 @@ impl TieredCache {
     }
 
     /// An operation has its ordinal: it is on the board from here on.
-    fn begin(&mut self, board: &mut Board, k: Ordinal, kind: Kind, subjects: &[Subject]) -> Result<(), StepError> {
+    pub(super) fn begin(
+        &mut self,
+        board: &mut Board,
+        k: Ordinal,
+        kind: Kind,
+        subjects: &[Subject],
+    ) -> Result<(), StepError> {
         board.issue(k)?;
         board.enqueue(kind.fifo(), k)?;
         if !self.host.has_memory() {
@@ -63,7 +71,7 @@ impl TieredCache {
         Ok(())
     }
 
-    fn decline(&mut self, kind: Kind, pages: u32) {
+    pub(super) fn decline(&mut self, kind: Kind, pages: u32) {
         self.totals.of_mut(kind).declined += 1;
         self.cache.note(RecordKind::Decline, 0, pages.into(), 0, kind as u64);
     }
@@ -94,8 +102,9 @@ impl TieredCache {
 
     fn issue_fetch(&mut self, board: &mut Board, fetch: Fetch, device_free: u64) -> Result<(), StepError> {
         let tokens = self.cache.units_of(fetch.pages);
-        let fits = u64::from(fetch.pages) <= self.obtainable_pages(device_free);
-        if !fits || !self.make_room(fetch.pages, 0, device_free) {
+        let fits = self.fits_in_flight(fetch.pages) && u64::from(fetch.pages) <= self.obtainable_pages(device_free);
+        // The breaker is asked last: whom it lets through as a trial is issued.
+        if !fits || !self.make_room(fetch.pages, 0, device_free) || !self.breaker_admits() {
             self.decline(Kind::Prefetch, fetch.pages);
             self.cache.unlock_host(fetch.lock)?;
             return Ok(());
@@ -112,8 +121,17 @@ impl TieredCache {
             // Nobody asks this rank, so it takes all that the others may be granted.
             drop(self.host.reserve(k)?);
         }
-        self.jobs.insert(k, Job::new(Work::Prefetch(fetch)));
+        let slow_at = self.slow_deadline();
+        self.jobs.insert(k, Job::of_storage(Work::Prefetch(fetch), slow_at));
         Ok(())
+    }
+
+    /// Whether so many pages more leave open prefetches half of the host pool at most: storage must not drive out what host has.
+    fn fits_in_flight(&self, pages: u32) -> bool {
+        let ledger = self.host.ledger();
+        let fetches = self.jobs.iter().filter(|(_, job)| matches!(job.work, Work::Prefetch(_)));
+        let in_flight: u64 = fetches.map(|(k, _)| u64::from(ledger.open_pages(*k))).sum();
+        in_flight + u64::from(pages) <= u64::from(ledger.capacity() / 2)
     }
 
     pub(super) fn prefetch_pages_min(&self) -> u32 {
@@ -329,12 +347,15 @@ impl TieredCache {
     fn issue_stores(&mut self, board: &mut Board) -> Result<(), StepError> {
         // One at a time: storage that is slow would fill the window with them, and nothing waits for a store.
         let stores = self.jobs.values().any(Job::is_store);
-        if self.wishes.stores.is_empty() || stores || !self.has_room() {
+        let due = self.wishes.store_due.zip(self.now).is_none_or(|(due, now)| due.has_passed(now));
+        if self.wishes.stores.is_empty() || stores || !due || !self.has_room() || !self.breaker_lets() {
+            self.forget_void_stores();
             return Ok(());
         }
         let mut wished = std::mem::take(&mut self.wishes.stores);
         wished.retain(|segment| self.cache.is_wholly_on_host(*segment));
-        if wished.is_empty() {
+        if wished.is_empty() || !self.breaker_admits() {
+            self.wishes.stores = wished;
             return Ok(());
         }
         let subjects: Vec<Subject> = wished.iter().map(|segment| self.subject(*segment, false)).collect();
@@ -347,8 +368,21 @@ impl TieredCache {
             held.push((segment, self.cache.host_lock(segment.end)?));
         }
         self.start(Transfer { operation: k, kind: Kind::Store, slots: vec![], pages, stored });
-        self.jobs.insert(k, Job::new(Work::Store(held)));
+        let slow_at = self.slow_deadline();
+        self.jobs.insert(k, Job::of_storage(Work::Store(held), slow_at));
         Ok(())
+    }
+
+    /// While storage is left alone, wishes for stores are kept, and no more of them than there are nodes on host.
+    fn forget_void_stores(&mut self) {
+        if self.wishes.stores.len() < self.wishes.stores_most.max(1024) {
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        let mut stores = std::mem::take(&mut self.wishes.stores);
+        stores.retain(|segment| self.cache.is_wholly_on_host(*segment) && seen.insert(segment.end));
+        self.wishes.stores_most = 2 * stores.len();
+        self.wishes.stores = stores;
     }
 
     fn stored_run(&self, segment: Segment) -> StoredRun {
@@ -383,19 +417,21 @@ impl TieredCache {
         }
         let reserved = self.host.reserve_up_to(k, to_reserve)?;
         board.post_pages(k, reserved)?;
-        self.start_fetch(k);
-        Ok(())
+        self.start_fetch(board, k)
     }
 
-    /// Fewer pages than are worth it are a miss for all ranks, whatever the others have: nothing is copied then.
-    fn start_fetch(&mut self, k: Ordinal) {
+    /// Fewer pages than are worth it are a miss for all ranks, whatever the others have: nothing is copied then, and nothing can fail
+    /// any more. That is said at once, so that another rank's failure is known even where this one has a miss.
+    fn start_fetch(&mut self, board: &mut Board, k: Ordinal) -> Result<(), StepError> {
         let pages = self.host.pages(k).to_vec();
-        let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) else { return };
+        let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) else { return Ok(()) };
         if pages.len() < self.prefetch_pages_min().min(fetch.pages) as usize {
-            return;
+            board.post_ready(k, PerRank::observe(true))?;
+            return Ok(());
         }
         let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
         self.start(Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored: vec![run] });
+        Ok(())
     }
 
     /// A rank without host memory has nothing to copy, for no kind of operation.

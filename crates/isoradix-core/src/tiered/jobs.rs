@@ -7,7 +7,7 @@ use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::Kind;
 use crate::ordinal::Ordinal;
-use crate::protocol::Deadline;
+use crate::protocol::{Deadline, Retry};
 use std::collections::BTreeMap;
 
 /// A prefetch, from its wish on.
@@ -25,6 +25,8 @@ pub(super) struct Fetch {
     /// Keeps the anchor on host.
     pub(super) lock: HostLockReceipt,
     pub(super) deadline: Option<Deadline>,
+    /// How often storage has failed it.
+    pub(super) retry: Retry,
 }
 
 /// A segment that an operation moves, and what is held for it.
@@ -43,6 +45,8 @@ pub(super) enum Work {
     LoadBack(Vec<Held>),
     Prefetch(Fetch),
     Store(Vec<(Segment, HostLockReceipt)>),
+    /// Every rank opens storage. A store of nothing, so that its end is voted like any other.
+    Open,
 }
 
 impl Work {
@@ -51,12 +55,13 @@ impl Work {
             Self::Backup(_) => Kind::Backup,
             Self::LoadBack(_) => Kind::LoadBack,
             Self::Prefetch(_) => Kind::Prefetch,
-            Self::Store(_) => Kind::Store,
+            Self::Store(_) | Self::Open => Kind::Store,
         }
     }
 }
 
 /// An open operation.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
@@ -66,11 +71,22 @@ pub(super) struct Job {
     pub(super) unwanted: bool,
     /// Of the pages delivered, those that the tree took: from the first to before the second. The others go back.
     pub(super) used: Option<(u32, u32)>,
+    /// When it has taken too long, as far as the breaker has to know: nothing, once it has been judged.
+    pub(super) slow_at: Option<Deadline>,
+    /// The leader has ended it: it is not tried again.
+    pub(super) given_up: bool,
+    /// Storage has failed it, and it is to be tried again once it is over.
+    pub(super) again: bool,
 }
 
 impl Job {
     pub(super) fn new(work: Work) -> Self {
-        Self { work, void: false, unwanted: false, used: None }
+        Self { work, void: false, unwanted: false, used: None, slow_at: None, given_up: false, again: false }
+    }
+
+    /// An operation of external storage.
+    pub(super) fn of_storage(work: Work, slow_at: Option<Deadline>) -> Self {
+        Self { slow_at, ..Self::new(work) }
     }
 
     pub(super) fn is_backup(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::{Kind, Operation, State};
 use crate::ordinal::Ordinal;
-use crate::protocol::{Deadline, TopTier, prefetch_patience_ms};
+use crate::protocol::{Deadline, Retry, TopTier, prefetch_patience_ms};
 
 impl TieredCache {
     /// Keeps what is on host of a node, and of all above it: what a match promised is there until the receipt is given back,
@@ -76,7 +76,8 @@ impl TieredCache {
     /// Wishes for what external storage has of `key` below `anchor`, a node of its path that is on host, or the root.
     ///
     /// It is issued when the step is closed. Tokens that come in are on host alone from the frame on that ends it. Declined,
-    /// with no ticket, if it is too short, the window is full, the anchor is not on host, or storage is switched off.
+    /// with no ticket, if it is too short, the window is full, the anchor is not on host, or storage is switched off, or left alone
+    /// by the breaker.
     ///
     /// # Errors
     /// Tokens out of range; an anchor that is stale or not on the key's path.
@@ -92,7 +93,10 @@ impl TieredCache {
         let tokens = self.cache.units_in(&key).saturating_sub(above);
         #[cfg(feature = "planted-defects")]
         let on_host = on_host && !self.planted_absent(&key, above);
-        let worth = tokens >= self.tiers.prefetch_min.max(1) && self.is_on(TopTier::Storage);
+        let worth = tokens >= self.tiers.prefetch_min.max(1)
+            && self.is_on(TopTier::Storage)
+            && self.asks_storage()
+            && self.breaker_lets();
         if !on_host || !worth || !self.has_room() {
             self.totals.of_mut(Kind::Prefetch).declined += 1;
             return Ok(None);
@@ -109,7 +113,17 @@ impl TieredCache {
             Deadline::after(now, wait)
         });
         let namespace = namespace.clone();
-        self.wishes.fetches.push(Fetch { ticket, namespace, key, anchor, above, pages, lock, deadline });
+        self.wishes.fetches.push(Fetch {
+            ticket,
+            namespace,
+            key,
+            anchor,
+            above,
+            pages,
+            lock,
+            deadline,
+            retry: Retry::default(),
+        });
         Ok(Some(ticket))
     }
 
@@ -126,7 +140,7 @@ impl TieredCache {
         }
         let of_ticket = self.jobs.iter().find(|(k, job)| {
             let Work::Prefetch(fetch) = &job.work else { return false };
-            fetch.ticket == ticket && counts(**k)
+            fetch.ticket == ticket && (counts(**k) || job.again)
         });
         of_ticket.map_or(PrefetchState::Over, |(k, _)| PrefetchState::Issued(*k))
     }
@@ -146,7 +160,7 @@ impl TieredCache {
         let late = self.jobs.iter().filter(|(k, job)| {
             let Work::Prefetch(Fetch { deadline: Some(deadline), .. }) = &job.work else { return false };
             let state = self.operations.operation(**k).map_or(State::Done, Operation::state);
-            deadline.has_passed(now) && state.is_counting()
+            deadline.has_passed(now) && (state.is_counting() || job.again)
         });
         late.map(|(k, _)| *k).collect()
     }

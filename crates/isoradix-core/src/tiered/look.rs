@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::host::HostPool;
 use crate::node::NodeHandle;
 use crate::operation::OperationTable;
+use crate::provenance::Agreed;
 use std::collections::BTreeSet;
 
 impl TieredCache {
@@ -45,6 +46,12 @@ impl TieredCache {
     /// This rank loses memory, or has it again; see [`HostPool::withdraw`] and [`HostPool::restore`].
     pub(crate) fn host_mut(&mut self) -> &mut HostPool {
         &mut self.host
+    }
+
+    /// The leader's clock in the frame applied last, in milliseconds.
+    #[must_use]
+    pub fn now_ms(&self) -> Option<u64> {
+        self.now.map(Agreed::get)
     }
 
     /// The operations that are not retired on all ranks.

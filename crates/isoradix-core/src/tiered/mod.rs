@@ -16,10 +16,12 @@
 //! then the pool. A reset hands what open operations touch to *limbo*, until they have ended.
 //!
 //! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`, `totals`; `jobs`, `wishes`, `limbo`;
-//! `switching`, `loading`, `issue`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
+//! `switching`, `breaking`, `attaching`, `loading`, `issue`, `retrying`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
 
 mod answers;
 mod apply;
+mod attaching;
+mod breaking;
 mod config;
 mod effects;
 mod error;
@@ -31,11 +33,14 @@ mod look;
 #[cfg(feature = "planted-defects")]
 mod planted;
 mod reset;
+mod retrying;
 mod switching;
 mod totals;
 mod wishes;
 
 pub use answers::{PrefetchState, PrefetchTicket, TieredMatch};
+pub use attaching::Attachment;
+pub use breaking::BreakerChange;
 pub use config::{DeviceRoom, PrefetchPatience, Tiers, Writing};
 pub use effects::{Effect, StoredRun, Transfer};
 pub use error::StepError;
@@ -52,8 +57,9 @@ use crate::ints::Ints;
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::{OperationTable, Pools};
-use crate::protocol::{TopTier, WINDOW_MAX};
+use crate::protocol::{Breaker, TopTier, WINDOW_MAX};
 use crate::provenance::Agreed;
+use breaking::Guard;
 use jobs::Jobs;
 use limbo::Limbo;
 use wishes::Wishes;
@@ -69,6 +75,14 @@ pub struct TieredCache {
     wishes: Wishes,
     /// The highest tier that is on.
     top: TopTier,
+    /// What keeps storage that fails from being asked.
+    guard: Guard,
+    /// Whether there is external storage.
+    attachment: Attachment,
+    /// It was detached once.
+    was_detached: bool,
+    /// Times that all ranks were asked to open it.
+    openings: u64,
     limbo: Limbo,
     /// Prefetches wished for so far.
     tickets: u64,
@@ -96,6 +110,7 @@ impl TieredCache {
             let hint = "make it with Backing::Voting: what a rank can back is found out when it is asked";
             return Err(Error::Invalid { what: "a fixed pool of host pages".to_owned(), hint });
         }
+        check_storage(&tiers)?;
         let cache = match tiers.writing {
             Writing::Through { .. } => PrefixCache::new(config)?,
             Writing::Back { .. } => PrefixCache::clean_first(config)?,
@@ -111,6 +126,10 @@ impl TieredCache {
             jobs: Jobs::new(),
             wishes: Wishes::default(),
             top: TopTier::default(),
+            guard: Guard::new(tiers.breaker.map(Breaker::new)),
+            attachment: if tiers.storage { Attachment::Attached } else { Attachment::Absent },
+            was_detached: false,
+            openings: 0,
             limbo: Limbo::default(),
             tickets: 0,
             now: None,
@@ -246,6 +265,19 @@ impl TieredCache {
     /// What is to be carried out now, in order.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
+    }
+}
+
+fn check_storage(tiers: &Tiers) -> Result<(), Error> {
+    let hint = "pass 1 or more, or no breaker at all";
+    let counts =
+        tiers.breaker.map(|rule| [("failures of a breaker", rule.failures_max), ("trials of a breaker", rule.trials)]);
+    if let Some((what, value)) = counts.into_iter().flatten().find(|(_, value)| *value == 0) {
+        return Err(out_of_range(what, value, u32::MAX, hint));
+    }
+    match tiers.retry.attempts_max {
+        0 => Err(out_of_range("attempts at a store", 0, u32::MAX, "1 never tries again")),
+        _ => Ok(()),
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Own {
     clock_ms: u64,
     /// Its copies that have not ended.
     pub(super) copying: BTreeMap<Ordinal, Kind>,
+    /// Its operations that storage has failed here.
+    failed: BTreeSet<Ordinal>,
     /// First pages, as hashes, of what its storage had nothing of.
     missed: BTreeSet<u64>,
 }
@@ -58,6 +60,26 @@ impl TieredCache {
     pub(super) fn planted_merge(&self) -> bool {
         let busy = self.own.copying.values().any(|kind| *kind == Kind::Backup);
         self.planted.is(Defect::MergedAtLocalBoundary) && busy
+    }
+
+    /// Storage has failed an operation here.
+    pub(crate) fn failed_here(&mut self, k: Ordinal) {
+        self.own.failed.insert(k);
+        if self.planted.is(Defect::LocalBreaker) {
+            self.judge(k, Some(false));
+        }
+    }
+
+    /// Whether an operation that has failed somewhere is tried again.
+    pub(super) fn planted_retry(&self, k: Ordinal) -> bool {
+        !self.planted.is(Defect::RetryJudgedLocally) || self.own.failed.contains(&k)
+    }
+
+    /// Storage is taken for attached before any rank has opened it.
+    pub(super) fn planted_attach(&mut self) {
+        if self.planted.is(Defect::AttachWithoutPrepare) {
+            self.opened(true);
+        }
     }
 
     /// Whether a switch of tiers is left out.

@@ -83,6 +83,6 @@ fn mark_busy(work: &Work, busy: &mut Busy) {
         Work::Store(subjects) => {
             busy.host.extend(subjects.iter().map(|(segment, _)| *segment));
         }
-        Work::Prefetch(_) => {}
+        Work::Prefetch(_) | Work::Open => {}
     }
 }

@@ -12,6 +12,8 @@ pub struct OperationTotals {
     pub issued: u64,
     /// Operations that have ended well.
     pub done: u64,
+    /// Operations that storage failed, and whose work was taken up by another one.
+    pub retried: u64,
     /// Times that a wish, or a part of a step's wishes, was turned down.
     pub declined: u64,
     /// Operations that have ended early, by the place of the event in [`Event::ENDINGS`].
@@ -58,6 +60,12 @@ pub struct TierTotals {
     pub prefetched_tokens: u64,
     /// Tokens that stores brought to external storage.
     pub stored_tokens: u64,
+    /// Tokens that were to be stored and are given up: their stores failed as often as they may, or were aborted.
+    pub given_up_tokens: u64,
+    /// Times that the breaker in front of external storage has opened.
+    pub breaker_opened: u64,
+    /// Times that it has closed again.
+    pub breaker_closed: u64,
     /// Tokens whose device slots resets have kept back, in all.
     pub limbo_tokens: u64,
     /// Device slots that are kept back now.

@@ -3,6 +3,7 @@
 use super::jobs::{Fetch, Held};
 use crate::cache::Segment;
 use crate::node::NodeHandle;
+use crate::protocol::{Deadline, Retry};
 use std::collections::BTreeSet;
 
 /// What the next close of a step issues.
@@ -15,6 +16,12 @@ pub(super) struct Wishes {
     pub(super) backups: BackupWishes,
     /// What came to host and is to be stored.
     pub(super) stores: Vec<Segment>,
+    /// How often storage has failed the last store.
+    pub(super) store_retry: Retry,
+    /// Before this no store is issued.
+    pub(super) store_due: Option<Deadline>,
+    /// At so many wishes for stores, those that are void are looked for.
+    pub(super) stores_most: usize,
 }
 
 /// Nodes to be backed up, each once, in the order of their wishes.

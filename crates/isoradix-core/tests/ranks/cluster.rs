@@ -30,6 +30,10 @@ pub(crate) struct Station {
     pub(crate) started: BTreeMap<Ordinal, Transfer>,
     pub(crate) queried: Vec<Ordinal>,
     pub(crate) cancelled: Vec<Ordinal>,
+    /// Operations by which storage is to be opened.
+    pub(crate) opening: Vec<Ordinal>,
+    /// What it was told of storage.
+    pub(crate) told: Vec<&'static str>,
     /// Operations whose copy has ended here.
     ended: BTreeSet<Ordinal>,
 }
@@ -54,6 +58,10 @@ impl Station {
                     self.started.remove(&operation);
                     self.cancelled.push(operation);
                 }
+                Effect::Open { operation } => self.opening.push(operation),
+                Effect::Attached => self.told.push("attached"),
+                Effect::Refused => self.told.push("refused"),
+                Effect::Detached => self.told.push("detached"),
                 Effect::FreeSlots(slots) => self.device.free(Ints::I64(&slots)).unwrap(),
             }
         }
@@ -69,6 +77,27 @@ impl Station {
         }
         self.board.ended(k, PerRank::observe(well)).unwrap();
         self.ended.insert(k);
+    }
+
+    /// Storage has failed this rank's question, and no copy begins.
+    pub(crate) fn fail_question(&mut self, k: Ordinal) {
+        self.queried.retain(|asked| *asked != k);
+        self.board.ended(k, PerRank::observe(false)).unwrap();
+        self.ended.insert(k);
+    }
+
+    /// Storage has been opened here, or could not be.
+    pub(crate) fn open(&mut self, well: bool) {
+        let k = self.opening.pop().expect("it is asked to open its storage");
+        self.board.ended(k, PerRank::observe(well)).unwrap();
+        self.ended.insert(k);
+    }
+
+    /// Storage has answered this rank's question; the copy begins, if it is worth it.
+    pub(crate) fn answer(&mut self, k: Ordinal, tokens: u64) {
+        self.queried.retain(|asked| *asked != k);
+        self.rank.found(&mut self.board, k, PerRank::observe(tokens)).unwrap();
+        self.take_effects();
     }
 
     /// All copies that go on end well, and those that were cancelled leave their pages.
@@ -187,6 +216,8 @@ impl Cluster {
                 started: BTreeMap::new(),
                 queried: vec![],
                 cancelled: vec![],
+                opening: vec![],
+                told: vec![],
                 ended: BTreeSet::new(),
             }
         };

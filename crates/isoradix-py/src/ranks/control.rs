@@ -76,7 +76,21 @@ impl Control {
         top_tier(top).map(Core::Tiers).map(Self)
     }
 
-    /// What it decides: "terminate", "time_out", "abort", "mode", "stop" or "tiers".
+    /// All ranks open external storage; it is there once all of them have, and nowhere if one cannot.
+    ///
+    /// On the leader, `Driver.attach` sends it.
+    #[staticmethod]
+    fn attach() -> Self {
+        Self(Core::Attach)
+    }
+
+    /// External storage is left: what was to be stored is stored, or counted as given up, and then it is there no more.
+    #[staticmethod]
+    fn detach() -> Self {
+        Self(Core::Detach)
+    }
+
+    /// What it decides: "terminate", "time_out", "abort", "mode", "stop", "tiers", "attach" or "detach".
     #[getter]
     fn kind(&self) -> &'static str {
         match self.0 {
@@ -86,6 +100,8 @@ impl Control {
             Core::Mode(_) => "mode",
             Core::Stop => "stop",
             Core::Tiers(_) => "tiers",
+            Core::Attach => "attach",
+            Core::Detach => "detach",
             // The core may learn new kinds before this binding does.
             _ => "other",
         }

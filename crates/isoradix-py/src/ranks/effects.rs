@@ -13,6 +13,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Query>()?;
     module.add_class::<Start>()?;
     module.add_class::<Cancel>()?;
+    module.add_class::<Open>()?;
+    module.add_class::<Attachment>()?;
     module.add_class::<FreeSlots>()
 }
 
@@ -148,6 +150,49 @@ impl Cancel {
     }
 }
 
+/// Open external storage, and tell the `Board` whether that went well: `ended`. It is not used before `Attachment("attached")`.
+#[pyclass(frozen, eq, module = "isoradix")]
+#[derive(PartialEq, Eq)]
+pub(crate) struct Open {
+    /// The operation.
+    #[pyo3(get)]
+    operation: u64,
+}
+
+#[pymethods]
+impl Open {
+    #[classattr]
+    fn __match_args__() -> (&'static str,) {
+        ("operation",)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Open(operation={})", self.operation)
+    }
+}
+
+/// What has become of external storage, on every rank at this step: "attached", it is used from here on; "refused", some rank could
+/// not open it, or it is not wanted any more; "detached", nothing of it is under way any more. After the last two, close it.
+#[pyclass(frozen, eq, module = "isoradix")]
+#[derive(PartialEq, Eq)]
+pub(crate) struct Attachment {
+    /// What has become of it.
+    #[pyo3(get)]
+    state: &'static str,
+}
+
+#[pymethods]
+impl Attachment {
+    #[classattr]
+    fn __match_args__() -> (&'static str,) {
+        ("state",)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Attachment(state={:?})", self.state)
+    }
+}
+
 /// Device slots that copies kept back when the cache was reset: free them in the device's pool, at this step.
 #[pyclass(frozen, module = "isoradix")]
 pub(crate) struct FreeSlots {
@@ -178,6 +223,10 @@ pub(super) fn to_python(py: Python<'_>, effects: Vec<Effect>) -> PyResult<Bound<
             }
             Effect::Start(transfer) => list.append(Start::new(py, transfer)?)?,
             Effect::Cancel { operation } => list.append(Cancel { operation: operation.0 })?,
+            Effect::Open { operation } => list.append(Open { operation: operation.0 })?,
+            Effect::Attached => list.append(Attachment { state: "attached" })?,
+            Effect::Refused => list.append(Attachment { state: "refused" })?,
+            Effect::Detached => list.append(Attachment { state: "detached" })?,
             Effect::FreeSlots(slots) => list.append(FreeSlots { slots: arrays::owned(py, slots).unbind() })?,
         }
     }

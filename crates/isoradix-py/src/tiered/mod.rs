@@ -8,6 +8,7 @@ mod totals;
 use std::sync::Arc;
 
 use isoradix_core::host::{Backing, HostPool};
+use isoradix_core::protocol::BreakerState;
 use isoradix_core::{
     Config, Ints, JOURNAL_RECORDS_DEFAULT, NodeHandle, PerRank, PrefetchState, TierSizes as Sizes, TieredCache as Core,
 };
@@ -34,7 +35,7 @@ use crate::scalars;
 use crate::shared::{Shared, Tree};
 use crate::walk::NodeWalk;
 use answers::{EvictResult, HostLedger, OperationInfo, PrefetchTicket, TierSizes};
-use config::{Arguments, Patience};
+use config::{Arguments, Breaking, Patience, Retrying};
 use totals::TierTotals;
 
 pub(crate) use answers::TieredMatchResult;
@@ -70,6 +71,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///     window: operations that may be open at a time, 1 to 4096; that of the board and of the vote machine.
 ///     prefetch_patience: milliseconds after which the leader ends a prefetch: (base, for each 1,024 tokens, at most), or
 ///         None to wait for ever.
+///     storage_breaker: when external storage is left alone by all ranks: (failures in a row, milliseconds for which it is,
+///         trials that must succeed before it is used as before, milliseconds after which an operation counts as failed).
+///         None to go on asking whatever it does.
+///     storage_retry: of a prefetch or a store that storage has failed, (attempts in all, milliseconds before a store's second,
+///         milliseconds at most: the pause doubles). A prefetch is tried again at once, within its patience.
 ///
 /// All but `rank` and `host_pages` must be equal on all ranks: put them into the `StartRecord`.
 ///
@@ -114,11 +120,13 @@ impl TieredCache {
         signature = (
             *, rank, host_pages, agreement, page_size = None, policy = None, bigram = None, journal_records = None,
             kv_events = None, writing = None, load_back_min = None, prefetch_min = None, storage = None, window = None,
-            prefetch_patience = Patience::default()
+            prefetch_patience = Patience::default(), storage_breaker = Breaking::default(),
+            storage_retry = Retrying::default()
         ),
         text_signature = "(*, rank, host_pages, agreement, page_size=1, policy='lru', bigram=False, \
                           journal_records=4096, kv_events=False, writing='through:1', load_back_min=10, \
-                          prefetch_min=256, storage=False, window=64, prefetch_patience=(1000, 250, 10000))"
+                          prefetch_min=256, storage=False, window=64, prefetch_patience=(1000, 250, 10000), storage_breaker=(5, 10000, 2, 30000), \
+                          storage_retry=(3, 100, 5000))"
     )] // the numbers are JOURNAL_RECORDS_DEFAULT and those of Tiers::default
     #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn new(
@@ -137,6 +145,8 @@ impl TieredCache {
         storage: Option<Given<'_, '_>>,
         window: Option<Given<'_, '_>>,
         prefetch_patience: Patience,
+        storage_breaker: Breaking,
+        storage_retry: Retrying,
     ) -> PyResult<Self> {
         let rank = scalars::RANK.read_u32(rank)?;
         let host_pages = if host_pages.is_none() { None } else { Some(scalars::HOST_PAGES.read_u32(host_pages)?) };
@@ -146,8 +156,9 @@ impl TieredCache {
             journal_records.map_or(Ok(JOURNAL_RECORDS_DEFAULT), |count| scalars::JOURNAL_RECORDS.read_u32(count))?;
         let bigram = scalars::flag(bigram, "bigram")?;
         let kv_events = scalars::flag(kv_events, "kv_events")?;
-        let patience = prefetch_patience;
-        let tiers = Arguments { writing, load_back_min, prefetch_min, storage, window, patience }.read()?;
+        let (patience, breaker, retry) = (prefetch_patience, storage_breaker, storage_retry);
+        let below = Arguments { writing, load_back_min, prefetch_min, storage, window, patience, breaker, retry };
+        let tiers = below.read()?;
         let (eviction, key_function) = policy::read(policy)?;
         let config = Config { page_size, eviction, bigram, journal_records, kv_events };
         let pool = match host_pages {
@@ -525,6 +536,28 @@ impl TieredCache {
     #[getter]
     fn top_tier(&self, py: Python<'_>) -> PyResult<&'static str> {
         self.shared.view(py, |machine| machine.cache().top_tier().as_str())
+    }
+
+    /// What the breaker in front of external storage lets through: "closed" all of it, "open" nothing, "trial" one operation at a
+    /// time. None without a breaker.
+    #[getter]
+    fn breaker(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+        self.shared.view(py, |machine| machine.cache().breaker().map(BreakerState::as_str))
+    }
+
+    /// Its last changes, at most 64, the oldest first: (step, state from there on). Equal on all ranks.
+    #[getter]
+    fn breaker_changes(&self, py: Python<'_>) -> PyResult<Vec<(u64, &'static str)>> {
+        let changes = |machine: &Machine| {
+            machine.cache().breaker_changes().map(|change| (change.step, change.state.as_str())).collect()
+        };
+        self.shared.view(py, changes)
+    }
+
+    /// Whether there is external storage to write to: "absent", "opening", "attached" or "detaching".
+    #[getter]
+    fn attachment(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.shared.view(py, |machine| machine.cache().attachment().as_str())
     }
 
     /// Operations issued so far: the next one's ordinal.

@@ -74,6 +74,24 @@ impl TierTotals {
         self.0.stored_tokens
     }
 
+    /// Tokens that were to be stored and are given up: their stores failed as often as they may, or were aborted.
+    #[getter]
+    fn given_up_tokens(&self) -> u64 {
+        self.0.given_up_tokens
+    }
+
+    /// Times that the breaker in front of external storage has opened.
+    #[getter]
+    fn breaker_opened(&self) -> u64 {
+        self.0.breaker_opened
+    }
+
+    /// Times that it has closed again.
+    #[getter]
+    fn breaker_closed(&self) -> u64 {
+        self.0.breaker_closed
+    }
+
     /// Tokens whose device slots resets have kept back, since copies were under way, in all.
     #[getter]
     fn limbo_tokens(&self) -> u64 {
@@ -102,6 +120,12 @@ impl TierTotals {
     #[getter]
     fn done<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.by_kind(py, |totals| totals.done)
+    }
+
+    /// Operations that storage failed, and whose work was taken up by another one, by kind.
+    #[getter]
+    fn retried<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.by_kind(py, |totals| totals.retried)
     }
 
     /// Wishes, or parts of a step's wishes, that were turned down, by kind: they became no operation.

@@ -1,11 +1,12 @@
 //! The naive reference model beside the first rank: it is told what the cache is told, and must answer and become the same.
 
 use crate::coverage::{Framed, Taken};
-use crate::naive::{self, Model, NodeState, Settings, State};
+use crate::naive::{self, Model, NodeState, Outcome, Settings, State};
 use crate::request;
 use crate::scenario::Scenario;
 use crate::scheduler::{Call, Verb};
 use crate::violation::{Wrong, ensure};
+use isoradix_core::protocol::BreakerState;
 use isoradix_core::{DeviceRoom, Error, Namespace, NodeHandle, TieredCache};
 use std::collections::BTreeMap;
 
@@ -31,6 +32,9 @@ impl<'a> Reference<'a> {
             prefetch_min: tiers.prefetch_min,
             storage: tiers.storage,
             window: tiers.window,
+            breaker: tiers.breaker,
+            retry: tiers.retry,
+            patience: tiers.patience,
             capacity: scenario.host_pages.iter().copied().min().unwrap_or(0),
         };
         (scenario.eviction == "lru").then(|| Self {
@@ -43,16 +47,21 @@ impl<'a> Reference<'a> {
 
     /// A frame was applied.
     pub(crate) fn frame(&mut self, framed: &Framed<'_>, taken: &[Taken], cache: &TieredCache) -> Result<(), Wrong> {
+        self.model.begin_frame(cache.now_ms().unwrap_or_default(), framed.controls);
+        self.model.slide(cache.operations().base());
+        for operation in cache.operations().iter() {
+            let outcome = Outcome { ended_by: operation.ended_by(), failed: operation.has_failed() };
+            self.model.tell(operation.ordinal(), outcome);
+        }
         for action in taken.iter().flat_map(|taken| taken.actions(cache.operations())) {
             self.model.apply(&action).map_err(|refused| Wrong::new("model", format!("{action:?}: {refused}")))?;
         }
-        self.model.switch(framed.controls);
+        self.model.end_frame(framed.controls);
         // The capacity is what all ranks could back when they voted, up to the one agreed at start.
         if let Some(backable) = framed.backable() {
             self.model.lower(backable);
             self.model.raise(backable);
         }
-        self.model.slide(cache.operations().base());
         Ok(())
     }
 
@@ -152,6 +161,9 @@ impl<'a> Reference<'a> {
         self.model.check().map_err(|what| Wrong::new("model", what))?;
         let (own, expected) =
             (state(cache).map_err(|error| Wrong::new("model", error.to_string()))?, self.model.state());
+        let storage = (cache.breaker().map(BreakerState::as_str), cache.attachment());
+        let modelled = (self.model.breaker_name(), self.model.attachment());
+        ensure(storage == modelled, "model", || format!("storage is {storage:?}, in the model {modelled:?}"))?;
         let (own, expected) = (visible(own), visible(expected));
         if own == expected {
             return Ok(());

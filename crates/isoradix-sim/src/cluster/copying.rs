@@ -20,6 +20,10 @@ fn ended(result: Result<(), ProtocolError>) -> Result<(), Wrong> {
     result.map_err(|error| Wrong::new("post", error.to_string()))
 }
 
+fn of_storage(kind: Kind) -> bool {
+    matches!(kind, Kind::Prefetch | Kind::Store)
+}
+
 impl Cluster<'_> {
     /// Does what a rank's core asks for.
     pub(super) fn effects(&mut self, rank: usize) -> Result<(), Wrong> {
@@ -33,10 +37,18 @@ impl Cluster<'_> {
                     self.stations[rank].questions.insert(operation, run);
                     let delay = self.about(self.scenario.timings.query, Purpose::Query, [rank as u64, operation.0, 0]);
                     let delay = delay * self.faults.size(FaultKind::SlowStorage, rank).unwrap_or(1);
+                    let delay = delay + self.storage_hangs(rank);
                     self.queue.after(delay, Event::Answer { rank, operation });
                 }
                 Effect::Start(transfer) => self.start(rank, transfer)?,
                 Effect::Cancel { operation } => self.cancel(rank, operation)?,
+                Effect::Open { operation } => {
+                    let delay = self.about(self.scenario.timings.query, Purpose::Open, [rank as u64, operation.0, 0]);
+                    let delay = delay + self.storage_hangs(rank);
+                    self.stations[rank].opening = Some(operation);
+                    self.queue.after(delay, Event::Opened { rank, operation });
+                }
+                Effect::Attached | Effect::Refused | Effect::Detached => self.stations[rank].opening = None,
                 Effect::FreeSlots(slots) => self.stations[rank].world.device.free(&slots)?,
             }
         }
@@ -76,6 +88,7 @@ impl Cluster<'_> {
         let Some(job) = self.stations[rank].world.engine.head(kind) else { return };
         let operation = job.transfer.operation;
         let delay = hangs.map_or(0, |until| until.saturating_sub(now));
+        let delay = delay.max(if of_storage(kind) { self.storage_hangs(rank) } else { 0 });
         self.queue.after(delay, Event::Turn { rank, kind, operation });
     }
 
@@ -119,12 +132,33 @@ impl Cluster<'_> {
         let station = &mut self.stations[rank];
         if let Some(defect) = self.scenario.defect {
             defect.copy_ended(rank, operation, &mut station.core);
+            if how == Ended::Badly {
+                defect.storage_failed(rank, operation, &mut station.core);
+            }
             station.waits_forever |= how != Ended::Well && defect.waits_forever(rank);
         }
     }
 
+    /// For how long the rank's storage says nothing yet.
+    fn storage_hangs(&self, rank: usize) -> Micros {
+        self.faults.ends(FaultKind::HungStorage, rank, 0).map_or(0, |until| until.saturating_sub(self.queue.now()))
+    }
+
+    /// The rank has opened its storage, or could not; what is not wanted any more is closed without a word.
+    pub(super) fn opened(&mut self, rank: usize, operation: Ordinal) -> Result<(), Wrong> {
+        let fails = self.faults.size(FaultKind::UnopenedStorage, rank).unwrap_or(0);
+        let word = roll(self.scenario.seed, Purpose::Open, [rank as u64, operation.0, 1]);
+        let station = &mut self.stations[rank];
+        if station.opening != Some(operation) {
+            return Ok(());
+        }
+        station.opening = None;
+        station.world.engine.fail(operation);
+        ended(station.board.ended(operation, PerRank::observe(rng::below(word, 1000) >= fails)))
+    }
+
     fn page_delay(&self, rank: usize, kind: Kind, operation: Ordinal, page: usize) -> Micros {
-        let stored = matches!(kind, Kind::Prefetch | Kind::Store);
+        let stored = of_storage(kind);
         let slow = self.faults.size(FaultKind::SlowCopies, rank).unwrap_or(1);
         let slow = slow * self.faults.size(FaultKind::SlowStorage, rank).filter(|_| stored).unwrap_or(1);
         let of = [rank as u64, operation.0, page as u64];
@@ -136,6 +170,7 @@ impl Cluster<'_> {
         let leaves = self.queue.now() + late;
         let station = &mut self.stations[rank];
         station.questions.remove(&operation);
+        station.opening = station.opening.filter(|opening| *opening != operation);
         if station.world.engine.cancel(operation, leaves) != Some(true) {
             return Ok(());
         }
@@ -153,13 +188,21 @@ impl Cluster<'_> {
         let question = station.questions.remove(&operation);
         let page = u64::from(self.scenario.page);
         let run = |run| station.world.storage.run(run, self.scenario.page as usize) / page * short / 1000 * page;
-        let tokens = if rng::below(word, 1000) < fails { 0 } else { question.as_ref().map_or(0, run) };
+        let failed = rng::below(word, 1000) < fails;
+        let tokens = if failed { 0 } else { question.as_ref().map_or(0, run) };
         if self.scenario.trailing {
             self.join_search(rank, operation, question.as_ref(), tokens);
             return Ok(());
         }
         if question.is_none() {
             return Ok(());
+        }
+        if failed {
+            station.world.engine.fail(operation);
+            if let Some(defect) = self.scenario.defect {
+                defect.storage_failed(rank, operation, &mut station.core);
+            }
+            return ended(station.board.ended(operation, PerRank::observe(false)));
         }
         let found = station.core.found(&mut station.board, operation, PerRank::observe(tokens));
         found.map_err(refused("found"))?;

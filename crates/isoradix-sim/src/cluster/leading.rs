@@ -5,9 +5,9 @@ use crate::fault::FaultKind;
 use crate::queue::Micros;
 use crate::request::What;
 use crate::rng::{self, Purpose, roll};
-use isoradix_core::Ordinal;
 use isoradix_core::operation::{Kind, Operation, State};
 use isoradix_core::protocol::{Control, TopTier};
+use isoradix_core::{Attachment, Ordinal};
 use std::collections::BTreeMap;
 
 /// Quiet steps after which the leader stops.
@@ -103,6 +103,7 @@ impl Cluster<'_> {
         controls.extend(self.meddled(step));
         controls.extend(self.meddled_load(step));
         controls.extend(self.switched(step));
+        controls.extend(self.attached(step));
         if self.leading.stops {
             controls.push(Control::Stop);
         }
@@ -146,6 +147,19 @@ impl Cluster<'_> {
         let word = |which| roll(self.scenario.seed, Purpose::Meddle, [step, 9, which]);
         let throws = rng::below(word(0), 1000) < permille;
         throws.then(|| pick(&TopTier::ALL, word(1))).flatten().map(|top| Control::Tiers(*top))
+    }
+
+    /// Storage attached, or detached; once the fault is over, it stays as it is.
+    fn attached(&self, step: u64) -> Option<Control> {
+        let word = roll(self.scenario.seed, Purpose::Meddle, [step, 10, 0]);
+        let permille = self.faults.largest(FaultKind::Attachments)?;
+        let cache = self.stations[0].core.cache();
+        let control = match cache.attachment() {
+            Attachment::Attached | Attachment::Opening => Control::Detach,
+            Attachment::Absent => Control::Attach,
+            Attachment::Detaching => return None,
+        };
+        (rng::below(word, 1000) < permille).then_some(control)
     }
 
     /// After each of the leader's steps: once requests have dried up and everything is at rest, the next frame is the last.

@@ -59,6 +59,8 @@ enum Event {
     Turn { rank: usize, kind: Kind, operation: Ordinal },
     /// Storage answers.
     Answer { rank: usize, operation: Ordinal },
+    /// Storage has been opened, or could not be.
+    Opened { rank: usize, operation: Ordinal },
     /// A round of a search for trailing state comes back.
     Searched { rank: usize, operation: Ordinal, pair: [i64; 2] },
     /// A rank has again the memory that it had lost for a moment.
@@ -192,6 +194,7 @@ impl<'a> Cluster<'a> {
             }
             Event::Turn { rank, kind, operation } => (rank, self.turn(rank, kind, operation)),
             Event::Answer { rank, operation } => (rank, self.answer(rank, operation)),
+            Event::Opened { rank, operation } => (rank, self.opened(rank, operation)),
             Event::Searched { rank, operation, pair } => (rank, self.searched(rank, operation, pair)),
             Event::Remember { rank } => {
                 self.remember(rank);

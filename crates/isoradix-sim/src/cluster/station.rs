@@ -90,6 +90,8 @@ pub(super) struct Station {
     pub(super) told: usize,
     /// Prefetches of which storage has not answered how much it has.
     pub(super) questions: BTreeMap<Ordinal, StoredRun>,
+    /// The operation by which it is to open its storage.
+    pub(super) opening: Option<Ordinal>,
     pub(super) mailbox: VecDeque<Message>,
     /// The time at which the last message to this rank arrives.
     pub(super) arrival: Micros,
@@ -181,6 +183,7 @@ impl Station {
             tape: Tape::default(),
             told: 0,
             questions: BTreeMap::new(),
+            opening: None,
             mailbox: VecDeque::new(),
             arrival: 0,
             ahead: ahead(),

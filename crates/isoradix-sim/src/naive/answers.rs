@@ -3,7 +3,8 @@
 use std::fmt;
 
 use isoradix_core::operation::{Kind, Subject};
-use isoradix_core::{Ordinal, Writing};
+use isoradix_core::protocol::{Backoff, BreakerRule};
+use isoradix_core::{Ordinal, PrefetchPatience, Writing};
 
 /// How the model is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,12 @@ pub(crate) struct Settings {
     pub(crate) storage: bool,
     /// Operations that may be open above the window's base.
     pub(crate) window: u32,
+    /// When storage is left alone.
+    pub(crate) breaker: Option<BreakerRule>,
+    /// How often what failed is tried.
+    pub(crate) retry: Backoff,
+    /// How long a prefetch may take.
+    pub(crate) patience: Option<PrefetchPatience>,
     /// Host pages agreed at start.
     pub(crate) capacity: u32,
 }

@@ -1,7 +1,7 @@
 //! What an operation does to nodes and pages, one action at a time.
 
-use isoradix_core::Ordinal;
 use isoradix_core::operation::{Action, Kind, Share};
+use isoradix_core::{Attachment, Ordinal};
 
 use super::answers::Refused;
 use super::model::Model;
@@ -25,13 +25,14 @@ impl Model {
             Action::Cancel { keep, .. } => {
                 self.has_delivered(at, keep)?;
                 self.operations[at].draining = true;
+                self.has_ended(at);
             }
             Action::Return { from, .. } => {
                 self.has_delivered(at, from)?;
                 self.operations[at].held = 0;
             }
             Action::Unlock { .. } => {
-                self.operations.remove(at);
+                self.is_over(at);
                 return Ok(self.leave_limbo(ordinal));
             }
         }
@@ -71,7 +72,7 @@ impl Model {
                 Kind::Prefetch => self.graft(part, usize::try_from(share.tokens).map_err(|_| Refused::Pages)?),
             }
         }
-        if kind == Kind::Backup && self.settings.storage && !self.storage_is_off() {
+        if kind == Kind::Backup && self.attachment == Attachment::Attached && !self.storage_is_off() {
             self.stores.extend(to_store);
         }
         Ok(())

@@ -28,7 +28,7 @@ impl Model {
     /// The ordinal of a prefetch, once it is issued and until it ends or is given up.
     #[must_use]
     pub(crate) fn prefetch_ordinal(&self, ticket: u64) -> Option<Ordinal> {
-        let mut counting = self.operations.iter().filter(|operation| !operation.draining);
+        let mut counting = self.operations.iter().filter(|operation| !operation.draining || operation.again);
         counting
             .find(|operation| operation.kind == Kind::Prefetch && operation.parts[0].id == ticket)
             .map(|operation| operation.ordinal)

@@ -4,6 +4,7 @@ use isoradix_core::operation::{Kind, Subject};
 use isoradix_core::{DeviceRoom, Ordinal};
 
 use super::answers::Issued;
+use super::breaker::Outcome;
 use super::model::Model;
 use super::node::{Node, Span};
 use super::operation::{Operation, Part};
@@ -23,7 +24,9 @@ impl Model {
             self.issue_prefetch(part, device_free);
             self.prefetches.remove(0);
         }
+        self.issue_opening();
         self.issue_store();
+        self.end_detach();
         self.wish_back(device_free);
         self.issue_backup(device);
     }
@@ -45,10 +48,15 @@ impl Model {
     /// A prefetch that does not fit is forgotten, and its anchor is free. Nothing is evicted for one that cannot fit. Its place in the window was kept.
     fn issue_prefetch(&mut self, part: Part, device_free: u64) {
         let pages = self.part_pages(&part);
+        let fetches = self.operations.iter().filter(|operation| operation.kind == Kind::Prefetch);
+        let in_flight: u32 = fetches.map(|operation| operation.held).sum();
+        if in_flight + pages > self.capacity / 2 {
+            return;
+        }
         if u64::from(pages) <= self.obtainable_pages(device_free) {
             self.make_room(pages, 0, device_free, &[]);
         }
-        if pages <= self.available() {
+        if pages <= self.available() && self.admits() {
             self.issue(Kind::Prefetch, vec![part]);
         }
     }
@@ -127,15 +135,20 @@ impl Model {
 
     /// What has left host meanwhile is not stored. With a full window, or while a store is under way, all of it waits.
     fn issue_store(&mut self) {
-        if !self.has_room() || self.operations.iter().any(|operation| operation.kind == Kind::Store) {
+        let stores = self.operations.iter().any(|operation| operation.kind == Kind::Store && !operation.opens);
+        let due = self.store_due.zip(self.now_ms).is_none_or(|(due, now)| now >= due);
+        if self.stores.is_empty() || !self.has_room() || stores || !due || !self.lets() {
             return;
         }
         let mut parts = std::mem::take(&mut self.stores);
         parts.retain(|part| self.find(part.id).is_some_and(|node| node.on_host));
+        if !parts.is_empty() {
+            self.admits();
+        }
         self.issue(Kind::Store, parts);
     }
 
-    fn issue(&mut self, kind: Kind, parts: Vec<Part>) {
+    pub(super) fn issue(&mut self, kind: Kind, parts: Vec<Part>) {
         if parts.is_empty() {
             return;
         }
@@ -148,7 +161,21 @@ impl Model {
         };
         self.issued.push(Issued { ordinal, kind, subjects: parts.iter().map(subject).collect() });
         let asked = self.all_pages(&parts);
-        let mut operation = Operation { ordinal, kind, parts, held: 0, delivered: 0, draining: false, orphan: false };
+        let slow_at = if matches!(kind, Kind::Prefetch | Kind::Store) { self.slow_at() } else { None };
+        let mut operation = Operation {
+            ordinal,
+            kind,
+            parts,
+            held: 0,
+            delivered: 0,
+            draining: false,
+            orphan: false,
+            opens: false,
+            slow_at,
+            given_up: false,
+            again: false,
+            outcome: Outcome::default(),
+        };
         if operation.takes_host_pages() {
             operation.held = asked;
         }

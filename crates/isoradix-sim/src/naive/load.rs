@@ -30,7 +30,7 @@ impl Model {
         }
         let part = {
             let receipt = self.host_receipt(receipt)?;
-            Part { id: receipt.node, span: self.to_load(receipt) }
+            Part::of(receipt.node, self.to_load(receipt))
         };
         for node in self.nodes.iter_mut().filter(|node| part.span.covers(node)) {
             node.on_device = true;

@@ -18,11 +18,12 @@
 //!
 //! Files: `answers` (what goes in and comes out), `node`, `operation`, `model` (the state and what is read off it), `walk` (match,
 //! insert, split), `hold`, `evict`, `load`, `prefetch`, `write` (what is to be backed up), `issue` (the end of a step), `apply`
-//! (what operations do), `reset`; `state` (the dump). For tests, `compare` and `journal` (the
+//! (what operations do), `breaker` (storage that fails), `reset`; `state` (the dump). For tests, `compare` and `journal` (the
 //! real cache's side of it).
 
 mod answers;
 mod apply;
+mod breaker;
 #[cfg(test)]
 mod compare;
 mod evict;
@@ -43,5 +44,6 @@ mod walk;
 mod write;
 
 pub(crate) use answers::{Refused, Settings};
+pub(crate) use breaker::Outcome;
 pub(crate) use model::Model;
 pub(crate) use state::{NodeState, State};

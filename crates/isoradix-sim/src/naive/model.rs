@@ -1,10 +1,11 @@
 //! The state of the model, and what is read off it.
 
-use isoradix_core::Namespace;
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::{Control, TopTier};
+use isoradix_core::{Attachment, Namespace};
 
 use super::answers::{Issued, Refused, Settings, Sizes};
+use super::breaker::Breaking;
 use super::node::Node;
 use super::operation::{Limbo, Operation, Part, Receipt};
 
@@ -40,6 +41,17 @@ pub(crate) struct Model {
     pub(super) given_up: u64,
     /// The highest tier that is on.
     pub(super) top: TopTier,
+    /// The moment of the frame applied last.
+    pub(super) now_ms: Option<u64>,
+    pub(super) breaker: Breaking,
+    /// Failures of stores in a row.
+    pub(super) store_failures: u32,
+    /// No store is issued before.
+    pub(super) store_due: Option<u64>,
+    pub(super) attachment: Attachment,
+    pub(super) was_detached: bool,
+    /// Times that storage was to be opened.
+    pub(super) openings: u64,
 }
 
 impl Model {
@@ -68,6 +80,13 @@ impl Model {
             ticket: 0,
             given_up: 0,
             top: TopTier::Storage,
+            now_ms: None,
+            breaker: Breaking::Closed(0),
+            store_failures: 0,
+            store_due: None,
+            attachment: if settings.storage { Attachment::Attached } else { Attachment::Absent },
+            was_detached: false,
+            openings: 0,
         }
     }
 
@@ -89,7 +108,7 @@ impl Model {
     }
 
     /// What a frame decides about tiers, after what it does to operations. What goes off forgets what it was to begin.
-    pub(crate) fn switch(&mut self, controls: &[Control]) {
+    pub(super) fn switch(&mut self, controls: &[Control]) {
         for control in controls {
             let Control::Tiers(top) = control else { continue };
             self.top = *top;
@@ -98,6 +117,7 @@ impl Model {
             }
             if self.storage_is_off() {
                 self.stores.clear();
+                self.prefetches.clear();
             }
         }
     }

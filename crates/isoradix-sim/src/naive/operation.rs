@@ -3,6 +3,7 @@
 use isoradix_core::operation::Kind;
 use isoradix_core::{Namespace, Ordinal};
 
+use super::breaker::Outcome;
 use super::node::{Node, Span};
 
 /// A subject and what it stands for.
@@ -12,9 +13,17 @@ pub(super) struct Part {
     pub(super) id: u64,
     /// What is moved. Of a prefetch, the part of the key below the anchor, which need not be in the tree.
     pub(super) span: Span,
+    /// Of a prefetch, how often storage has failed it.
+    pub(super) failures: u32,
+    /// Of a prefetch, the moment from which on it is given up.
+    pub(super) deadline: Option<u64>,
 }
 
 impl Part {
+    pub(super) fn of(id: u64, span: Span) -> Self {
+        Self { id, span, failures: 0, deadline: None }
+    }
+
     /// The path that an operation of this kind holds for it: what it reads, or what it is to hang below.
     pub(super) fn held_path(&self, kind: Kind) -> &[u32] {
         if kind == Kind::Prefetch { self.span.above() } else { &self.span.path }
@@ -26,6 +35,7 @@ impl Part {
 }
 
 /// An operation from issue to its end.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) ordinal: Ordinal,
@@ -39,6 +49,15 @@ pub(super) struct Operation {
     pub(super) draining: bool,
     /// What it was about went with a reset, or with its namespace: what it delivers is nobody's.
     pub(super) orphan: bool,
+    /// It is the opening of storage.
+    pub(super) opens: bool,
+    /// The moment from which on it is too slow; nothing, once it has been judged.
+    pub(super) slow_at: Option<u64>,
+    /// The leader has ended it.
+    pub(super) given_up: bool,
+    /// It is tried again once it is over.
+    pub(super) again: bool,
+    pub(super) outcome: Outcome,
 }
 
 impl Operation {

@@ -21,13 +21,24 @@ impl Model {
         }
         let tokens = key.len() - above.len();
         let too_little = tokens == 0 || (tokens as u64) < self.settings.prefetch_min;
-        if self.storage_is_off() || too_little || self.on_host_or_root(anchor).is_err() || !self.has_room() {
+        if self.storage_is_off()
+            || !self.asks()
+            || !self.lets()
+            || too_little
+            || self.on_host_or_root(anchor).is_err()
+            || !self.has_room()
+        {
             return Ok(None);
         }
         let ticket = self.ticket;
         self.ticket += 1;
         let span = Span { namespace: namespace.clone(), path: key.to_vec(), tokens };
-        self.prefetches.push(Part { id: ticket, span });
+        let wait = self.settings.patience.map(|patience| {
+            let begun = (tokens as u64).div_ceil(1024);
+            (patience.base_ms + patience.per_ki_token_ms * begun).min(patience.most_ms)
+        });
+        let deadline = self.now_ms.zip(wait).map(|(now, wait)| now + wait);
+        self.prefetches.push(Part { deadline, ..Part::of(ticket, span) });
         Ok(Some(ticket))
     }
 

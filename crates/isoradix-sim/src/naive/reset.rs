@@ -49,6 +49,7 @@ impl Model {
         self.nodes.clear();
         (self.locks, self.pins, self.host_locks) = (vec![], vec![], vec![]);
         (self.wishes, self.loads, self.prefetches, self.stores) = (vec![], vec![], vec![], vec![]);
+        (self.store_failures, self.store_due) = (0, None);
         Reset { dropped, free_now }
     }
 }

@@ -84,7 +84,7 @@ impl Model {
                 }
             }
         }
-        let parts = chosen.into_iter().map(|node| Part { id: node.sequence, span: node.span() }).collect();
+        let parts = chosen.into_iter().map(|node| Part::of(node.sequence, node.span())).collect();
         self.wishes = kept;
         parts
     }

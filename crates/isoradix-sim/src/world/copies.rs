@@ -116,6 +116,11 @@ impl Engine {
         Some(true)
     }
 
+    /// An operation is over here without any copy.
+    pub(crate) fn fail(&mut self, operation: Ordinal) {
+        self.over.insert(operation);
+    }
+
     /// The turn of a page is over, and that of the next begins.
     pub(crate) fn turn(
         &mut self,

@@ -7,6 +7,7 @@ mod twin;
 mod walks;
 
 use isoradix_core::operation::{Action, Kind, Share};
+use isoradix_core::protocol::Backoff;
 use isoradix_core::{Namespace, Ordinal, Writing};
 
 use super::answers::Issued;
@@ -20,6 +21,9 @@ const SETTINGS: Settings = Settings {
     storage: false,
     window: 8,
     capacity: 1000,
+    breaker: None,
+    retry: Backoff { first_ms: 0, longest_ms: 0, attempts_max: 1 },
+    patience: None,
 };
 
 /// A key of so many tokens, all the same.

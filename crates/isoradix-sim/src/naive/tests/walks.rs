@@ -53,8 +53,16 @@ impl Walk {
         } else {
             Writing::Back { low_water: 40 }
         };
-        let settings =
-            Settings { page: 4, writing, load_back_min: 5, prefetch_min: 4, storage: true, window: 6, capacity: 12 };
+        let settings = Settings {
+            page: 4,
+            writing,
+            load_back_min: 5,
+            prefetch_min: 4,
+            storage: true,
+            window: 6,
+            capacity: 12,
+            ..SETTINGS
+        };
         let model = Model::new(settings);
         Self { random, model, receipts: vec![], open: BTreeMap::new(), draining: BTreeMap::new(), ended: vec![] }
     }

@@ -9,15 +9,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use isoradix_core::host::{Backing, HostPool};
 use isoradix_core::operation::{Action, Kind, Operation};
 use isoradix_core::protocol::{
-    Board, Control, Member, Pacing, Reduced, RunAhead, StartRecord, TopTier, VoteMachine, agree,
+    Backoff, Board, BreakerRule, BreakerState, Control, Member, Pacing, Reduced, RunAhead, StartRecord, TopTier,
+    VoteMachine, agree,
 };
 use isoradix_core::{
-    Config, HostLockReceipt, LockReceipt, Namespace, Ordinal, PerRank, PinReceipt, PrefetchTicket, Rank, SlotPool,
-    TieredCache, Tiers, Writing,
+    Attachment, Config, HostLockReceipt, LockReceipt, Namespace, Ordinal, PerRank, PinReceipt, PrefetchTicket, Rank,
+    SlotPool, TieredCache, Tiers, Writing,
 };
 
 use super::super::answers::Issued;
-use super::super::{Model, Settings};
+use super::super::{Model, Outcome, Settings};
 use super::walks::Random;
 use crate::coverage::Framed;
 use physics::Copying;
@@ -42,6 +43,8 @@ struct Twins {
     copies: BTreeMap<Ordinal, Copying>,
     /// Queries that storage has not answered yet, with the tokens asked for.
     queries: Vec<(Ordinal, u64)>,
+    /// The operation by which storage is to be opened.
+    opening: Option<Ordinal>,
     /// Of each operation that was issued, its kind and pages.
     kinds: BTreeMap<Ordinal, (Kind, u32)>,
     locks: Vec<(LockReceipt, u64)>,
@@ -73,6 +76,7 @@ impl Twins {
             pool: SlotPool::new(DEVICE_TOKENS, PAGE, 0).unwrap(),
             copies: BTreeMap::new(),
             queries: vec![],
+            opening: None,
             kinds: BTreeMap::new(),
             locks: vec![],
             pins: vec![],
@@ -120,17 +124,26 @@ impl Twins {
         let mut records = self.rank.cache().cache().journal();
         records.retain(|record| record.seq > before.seq);
         let actions = self.model.actions(&records);
+        let controls = frame.controls().to_vec();
+        self.model.begin_frame(self.now_ms, &controls);
+        self.model.slide(self.rank.cache().operations().base());
+        for operation in self.rank.cache().operations().iter() {
+            let outcome = Outcome { ended_by: operation.ended_by(), failed: operation.has_failed() };
+            self.model.tell(operation.ordinal(), outcome);
+        }
         let freed = actions.iter().map(|action| self.act(action)).sum();
         let vote = self.newest.as_ref().filter(|(reduced, _)| frame.vote() == Some(reduced.vote()));
-        self.model.switch(&controls);
+        self.model.end_frame(&controls);
         let framed = Framed { vote: vote.map(|(_, words)| &words[..]), controls: &controls };
         if let Some(backable) = framed.backable() {
             self.model.lower(backable);
             self.model.raise(backable);
         }
+        if let Some(state) = self.rank.cache().breaker() {
+            self.count("breaker", state.as_str());
+        }
         let capacity = self.rank.cache().host().ledger().capacity();
         self.count("capacity", if capacity < HOST_PAGES { "lowered" } else { "whole" });
-        self.model.slide(self.rank.cache().operations().base());
         freed
     }
 
@@ -153,6 +166,19 @@ impl Twins {
 
     fn controls(&mut self) -> Vec<Control> {
         let mut controls = self.ended();
+        if self.random.below(30) == 0
+            || self.rank.cache().attachment() == Attachment::Absent && self.random.below(6) == 0
+        {
+            let (attachment, asks) = (self.rank.cache().attachment(), self.rank.cache().asks_storage());
+            let control = match attachment {
+                Attachment::Attached | Attachment::Opening => Some(Control::Detach),
+                Attachment::Absent if asks && self.random.below(6) == 0 => Some(Control::Detach),
+                Attachment::Absent => Some(Control::Attach),
+                Attachment::Detaching => None,
+            };
+            controls.extend(control);
+            self.count("attachment", attachment.as_str());
+        }
         let all = self.rank.cache().top_tier() == TopTier::Storage;
         if self.random.below(if all { 20 } else { 3 }) == 0 {
             let off = *self.random.pick(&[TopTier::Device, TopTier::Host]).unwrap();
@@ -214,6 +240,9 @@ impl Twins {
         self.rank.cache().check().unwrap();
         self.model.check().unwrap();
         assert_eq!(self.model.difference(self.rank.cache()).unwrap(), None);
+        let cache = self.rank.cache();
+        assert_eq!(cache.breaker().map(BreakerState::as_str), self.model.breaker_name());
+        assert_eq!(cache.attachment(), self.model.attachment());
         for (real, model) in &self.tickets {
             assert_eq!(self.rank.cache().prefetch_ordinal(*real), self.model.prefetch_ordinal(*model));
         }
@@ -235,6 +264,14 @@ fn settings(random: &mut Random) -> Settings {
         storage: random.below(2) == 0,
         window: 3 + random.below(4),
         capacity: HOST_PAGES,
+        breaker: (random.below(3) > 0).then(|| BreakerRule {
+            failures_max: 1 + random.below(3),
+            open_ms: random.below(20).into(),
+            trials: 1 + random.below(2),
+            slow_ms: u64::from(4 + random.below(20)),
+        }),
+        retry: Backoff { first_ms: random.below(4).into(), longest_ms: 6, attempts_max: 1 + random.below(3) },
+        patience: None,
     }
 }
 
@@ -245,7 +282,9 @@ fn tiers(settings: &Settings) -> Tiers {
         prefetch_min: settings.prefetch_min,
         storage: settings.storage,
         window: settings.window,
-        patience: None,
+        patience: settings.patience,
+        breaker: settings.breaker,
+        retry: settings.retry,
     }
 }
 
@@ -270,7 +309,7 @@ fn run(seed: u64, tally: &mut Tally) {
 #[test]
 fn the_real_cache_and_the_model_agree() {
     let mut tally = Tally::new();
-    let seeds = std::env::var("TWIN_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(80);
+    let seeds = std::env::var("TWIN_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200);
     (0..seeds).for_each(|seed| run(seed, &mut tally));
     let due = [
         ("backup", "issue several"),
@@ -294,6 +333,11 @@ fn the_real_cache_and_the_model_agree() {
         ("evict", "demoted"),
         ("evict", "dropped dirty"),
         ("copies", "given up"),
+        ("breaker", "open"),
+        ("breaker", "trial"),
+        ("attachment", "opening"),
+        ("attachment", "attached"),
+        ("attachment", "absent"),
         ("tiers", "l1"),
         ("tiers", "l2"),
         ("tiers", "l3"),

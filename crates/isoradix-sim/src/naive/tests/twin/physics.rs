@@ -30,9 +30,12 @@ impl Twins {
                 Effect::Cancel { operation } => {
                     self.queries.retain(|(query, _)| *query != operation);
                     self.copies.remove(&operation);
+                    self.opening = self.opening.filter(|opening| *opening != operation);
                     // What has ended has finished before.
                     let _ = self.board.finish(operation);
                 }
+                Effect::Open { operation } => self.opening = Some(operation),
+                Effect::Attached | Effect::Refused | Effect::Detached => self.opening = None,
                 Effect::FreeSlots(slots) => {
                     freed += slots.len() as u64;
                     self.free(slots);
@@ -58,7 +61,14 @@ impl Twins {
     }
 
     fn answer(&mut self) {
+        if let Some(operation) = self.opening.take() {
+            let well = self.random.below(3) > 0;
+            return self.board.ended(operation, PerRank::observe(well)).unwrap();
+        }
         let Some((operation, asked)) = self.queries.pop() else { return };
+        if self.random.below(4) == 0 {
+            return self.board.ended(operation, PerRank::observe(false)).unwrap();
+        }
         let found = if self.random.below(3) == 0 { asked / 2 } else { asked };
         self.rank.found(&mut self.board, operation, PerRank::observe(found)).unwrap();
         self.carry_out();
