@@ -67,7 +67,7 @@ pub use cache::{Config, Evicted, Insert, Match, NodeInfo, PrefixCache, Resume, S
 pub use clock::Stamp;
 pub use error::{Error, ErrorKind};
 pub use events::{KvEvent, Tier};
-pub use evidence::{Record, RecordKind};
+pub use evidence::{KeyLog, Record, RecordKind, unpack};
 pub use holds::{HostLockReceipt, LockReceipt, PinReceipt};
 pub use ints::Ints;
 pub use limits::{EVENT_ENTRIES_MAX, JOURNAL_RECORDS_DEFAULT, PAGE_SIZE_MAX, SLOT_LIMIT, TOKEN_LIMIT};
