@@ -209,12 +209,7 @@ impl JournalLog {
 }
 
 /// Appends one argument that is no key.
-fn append(
-    out: &mut Vec<u8>,
-    form: u8,
-    given: &Bound<'_, PyAny>,
-    cache: &Shared<Machine>,
-) -> PyResult<()> {
+fn append(out: &mut Vec<u8>, form: u8, given: &Bound<'_, PyAny>, cache: &Shared<Machine>) -> PyResult<()> {
     let there = (!given.is_none()).then_some(given);
     match form {
         b's' => out.extend(SLOTS.read_u32(given)?.to_le_bytes()),

@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 Tokens = npt.NDArray[np.uint32]
 
-_KEYS_MAX: Final = 1024
+_KEYS_MAX: Final = 4096
 _TOKENS_MAX: Final = 1 << 22
 
 
 class KeyReader:
     """Makes keys whole again, in the order in which they were written.
 
-    As the writer, it keeps the last 1,024 by number, without those of more than 4 Mi tokens; and of each only what it
+    As the writer, it keeps the last 4,096 by number, without those of more than 4 Mi tokens; and of each only what it
     has beyond the earlier one.
     """
 

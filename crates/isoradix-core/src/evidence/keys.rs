@@ -9,7 +9,7 @@
 //! | 13.. | these |
 //!
 //! All numbers are little-endian. Keys are numbered from 1, without those that are an earlier one again, and those that are longer
-//! than 4 Mi tokens. Only the last 1,024 are referred to.
+//! than 4 Mi tokens. Only the last 4,096 are referred to.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::hash;
 use crate::ints::{Ints, common_prefix};
 
 /// Keys that are kept at most.
-const KEYS_MAX: usize = 1024;
+const KEYS_MAX: usize = 4096;
 /// Tokens that are kept at most.
 const TOKENS_MAX: usize = 1 << 22;
 /// Pieces of a key at most.
@@ -28,7 +28,7 @@ const SHORTEST: usize = 16;
 /// Beginnings of as many tokens, and of twice and three times as many, are looked up.
 const STRIDE: usize = 512;
 /// Tokens at the end of a beginning by which it is looked up.
-const NAMED: usize = 8;
+const NAMED: usize = 4;
 /// Places of the table of beginnings, a power of two.
 const PLACES: usize = 1 << 16;
 /// Tokens that are compared at a time.
@@ -210,11 +210,11 @@ fn beginnings(length: usize) -> impl Iterator<Item = usize> {
     (length > 0).then_some(length).into_iter().chain(strides).chain(halves)
 }
 
-/// Where a beginning is in the table.
+/// Where a beginning, of 16 tokens at least or a whole key, is in the table.
 #[expect(clippy::cast_possible_truncation, reason = "some of the hash's bits")]
 fn place(beginning: &[u32]) -> usize {
-    let end = &beginning[beginning.len().saturating_sub(NAMED)..];
-    hash::page(beginning.len() as u64, end.len(), |at| end[at]) as usize % PLACES
+    let [a, b, c, d] = beginning.last_chunk::<NAMED>().copied().unwrap_or_default().map(u64::from);
+    hash::mix(a | b << 32, c ^ d << 32 ^ (beginning.len() as u64) << 40) as usize % PLACES
 }
 
 /// How many leading tokens are equal: most of it a plain comparison of memory.
@@ -282,14 +282,14 @@ mod tests {
     #[test]
     fn only_the_last_keys_are_kept() {
         let mut log = KeyLog::default();
-        for key in 0..3000 {
+        for key in 0..6000 {
             written(&mut log, &counted(key << 10, 1000));
         }
         assert_eq!(log.kept.len(), KEYS_MAX);
         assert!(written(&mut log, &counted(0, 1000)).len() > 1000, "the first is forgotten");
-        assert_eq!(written(&mut log, &counted(2999 << 10, 1000)).len(), 13);
+        assert_eq!(written(&mut log, &counted(5999 << 10, 1000)).len(), 13);
         log.clear();
-        assert!(written(&mut log, &counted(2999 << 10, 1000)).len() > 1000);
+        assert!(written(&mut log, &counted(5999 << 10, 1000)).len() > 1000);
     }
 
     #[test]
