@@ -65,10 +65,14 @@ def main() -> None:
         for name in FIGURES
     }
     if given.json:
-        print(json.dumps({"without": without, "with": with_journal, "ratios": ratios, "journal_bytes": sizes}, indent=2))
+        print(
+            json.dumps({"without": without, "with": with_journal, "ratios": ratios, "journal_bytes": sizes}, indent=2)
+        )
         return
     load = os.getloadavg()[0]
-    print(f"{given.pairs} pairs of {given.limit} requests, journals of {sizes[-1] / 2**20:.0f} MiB, load {load:.1f} now")
+    print(
+        f"{given.pairs} pairs of {given.limit} requests, journals of {sizes[-1] / 2**20:.0f} MiB, load {load:.1f} now"
+    )
     for name in FIGURES:
         before, after = (statistics.median(run[name] for run in runs) for runs in (without, with_journal))
         spread = f"{min(ratios[name]):.2f} to {max(ratios[name]):.2f}"

@@ -221,7 +221,7 @@ def read_records(records: BytesLike) -> list[Record]:
 class JournalLog:
     """The entries of a journal until a block of them is taken."""
 
-    def __new__(cls) -> Self: ...
+    def __new__(cls) -> JournalLog: ...
     def entry(self, kind: int, data: bytes) -> None:
         """Adds an entry of that kind."""
     def call(self, cache: TieredCache, code: int, forms: str, arguments: tuple[Any, ...]) -> int:
@@ -246,7 +246,7 @@ class JournalBlock:
 class JournalFile:
     """A new file, for a segment of a journal."""
 
-    def __new__(cls, path: str | PathLike[str], mark: bytes) -> Self: ...
+    def __new__(cls, path: str | PathLike[str], mark: bytes) -> JournalFile: ...
     def write(self, block: JournalBlock) -> int:
         """Appends a block with its length and checksum; bytes written."""
 

@@ -18,7 +18,6 @@ from isoradix.journal.decisions import minority
 from isoradix.journal.diff import Comparison, compare
 from isoradix.journal.folder import find
 from isoradix.journal.recorder import Recorder
-from isoradix.journal.verbs import VERBS
 from isoradix.journal.writer import LEAST_BYTES
 
 STEP = 8

@@ -21,7 +21,6 @@ from isoradix.journal.layout import Ending, Kind
 from isoradix.journal.reader import Journal, open_journal
 from isoradix.journal.verbs import VERBS, CallReader, Verb
 
-
 CACHE = lone_cache()
 SEQUENCES = {CACHE.root: 0, **{node.handle: node.sequence for node in CACHE.walk()}}
 

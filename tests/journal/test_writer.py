@@ -30,7 +30,7 @@ def test_what_has_no_room_is_dropped_and_said(tmp_path: Path, monkeypatch: pytes
 
     class SlowFile:
         def __init__(self, path: Path, mark: bytes) -> None:
-            self._file = JournalFile(path, mark)
+            self._file: JournalFile = JournalFile(path, mark)
 
         def write(self, block: JournalBlock) -> int:
             held.wait(30)

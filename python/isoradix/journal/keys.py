@@ -1,4 +1,4 @@
-"""Token ids, written as what they have beyond an earlier key of the same segment: read back here, written by the core."""
+"""Token ids, written by the core as what they have beyond an earlier key of the same segment, and read back here."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ class KeyReader:
         self._number = 0
 
     def restore(self, number: int, shared: int, rest: Tokens) -> Tokens | None:
-        """The key: the first `shared` tokens of an earlier one (0 for none), and the rest. None where the earlier one is
-        not known, which no writer does."""
+        """The key: the first `shared` tokens of an earlier one (0 for none), and the rest. None where the earlier one
+        is not known, which no writer does."""
         earlier = self._keys.get(number) if number else ()
         if earlier is None:
             return None

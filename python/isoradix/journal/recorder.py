@@ -13,7 +13,6 @@ from isoradix import (
     InvalidInputError,
     IsoradixError,
     LockReceipt,
-    MatchResult,
     NamespaceLike,
     NodeHandle,
     PinReceipt,

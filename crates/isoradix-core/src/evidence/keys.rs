@@ -307,7 +307,7 @@ mod tests {
             if filler == 0 {
                 write(&hot);
             }
-            write(&counted(filler << 24, TOKENS_MAX as u32 / 9));
+            write(&counted(filler << 24, narrow(TOKENS_MAX / 9)));
         }
         assert!(write(&cold) > 1000, "overwritten");
         let longest = vec![7; TOKENS_MAX];

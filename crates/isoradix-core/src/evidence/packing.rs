@@ -17,7 +17,9 @@ pub(super) fn append(tokens: &[u32], out: &mut Vec<u8>) {
     out.push(width.to_le_bytes()[0]);
     let pack = PACKERS[width as usize - 1];
     let (groups, rest) = tokens.as_chunks();
-    groups.iter().for_each(|group| pack(group, out));
+    for group in groups {
+        pack(group, out);
+    }
     let (mut word, mut bits) = (0, 0);
     for token in rest {
         word |= u64::from(*token) << bits;
@@ -117,8 +119,8 @@ mod tests {
         out.clear();
         append(&group, &mut out);
         let column = |at: u32| (0..32).fold(0u128, |all, row| all | u128::from(row / 16 + 2 * at) << (3 * row));
-        let words =
-            (0..3).flat_map(|word| (0..4).flat_map(move |at| ((column(at) >> (32 * word)) as u32).to_le_bytes()));
+        let word = |at: u32, word: usize| column(at).to_le_bytes()[4 * word..4 * word + 4].to_vec();
+        let words = (0..3).flat_map(|at| (0..4).flat_map(move |column| word(column, at)));
         assert_eq!(out[1..], words.collect::<Vec<u8>>());
     }
 
