@@ -19,11 +19,13 @@
 //! 10. `operation`: the life of an asynchronous operation
 //! 11. `tiered`: cache, host pages and operations as one machine
 //! 12. `rank`: that machine at its seat, leader or follower
+//! 13. `decisions`: what is ready on every rank; from `hash` and `provenance` alone
 #![forbid(unsafe_code)]
 
 mod accounting;
 mod cache;
 mod clock;
+pub mod decisions;
 #[cfg(feature = "planted-defects")]
 pub mod defects;
 #[cfg(not(feature = "planted-defects"))]
