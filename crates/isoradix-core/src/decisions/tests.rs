@@ -64,11 +64,11 @@ impl Domain {
     }
 
     /// The leader enters a step, and the others are sent its ruling.
-    fn lead(&mut self, aborts: &[u64], acts: Vec<Act>) {
+    fn lead(&mut self, aborts: &[u64], acts: &[Act]) {
         self.now_ms += 10;
         let ruling = self.members[0].queue.rule(self.now_ms, self.newest.as_ref(), aborts);
         for member in &mut self.members {
-            member.rulings.push_back((ruling.clone(), acts.clone()));
+            member.rulings.push_back((ruling.clone(), acts.to_vec()));
         }
         self.step(0);
     }
@@ -140,7 +140,7 @@ impl Domain {
 
     fn end(&mut self) {
         for _ in 0..2 * PATIENCE_MS / 10 {
-            self.lead(&[], Vec::new());
+            self.lead(&[], &[]);
             self.rest();
             self.vote();
         }
@@ -175,9 +175,9 @@ fn run(seed: u64, ranks: usize, window: u32) -> Domain {
                     0 => Act::Retract(random.below(30)),
                     _ => Act::Ask(random.below(30)),
                 });
-                let acts = acts.collect();
+                let acts: Vec<Act> = acts.collect();
                 let aborts: Vec<u64> = (0..random.below(3) / 2).map(|_| random.below(30)).collect();
-                domain.lead(&aborts, acts);
+                domain.lead(&aborts, &acts);
             }
             3..=5 => domain.step(rank),
             6 => domain.vote(),
@@ -213,7 +213,7 @@ fn every_verdict_is_given() {
 
 fn both(patience: bool) -> Domain {
     let mut domain = Domain::new(2, 4);
-    domain.lead(&[], vec![Act::Ask(7)]);
+    domain.lead(&[], &[Act::Ask(7)]);
     domain.rest();
     if patience {
         domain.report(0, 7, Report::Ready);
@@ -223,7 +223,7 @@ fn both(patience: bool) -> Domain {
 
 fn next(domain: &mut Domain) -> Vec<Verdict> {
     domain.vote();
-    domain.lead(&[], Vec::new());
+    domain.lead(&[], &[]);
     domain.rest();
     domain.members.iter().filter_map(|member| member.verdicts.last().map(|(_, one)| one.verdict)).collect()
 }
@@ -244,7 +244,7 @@ fn a_failure_after_ready_is_for_the_next_epoch() {
     domain.report(1, 7, Report::Ready);
     domain.report(1, 7, Report::Failed);
     assert_eq!(next(&mut domain), [Verdict::Ready; 2]);
-    domain.lead(&[], vec![Act::Ask(7)]);
+    domain.lead(&[], &[Act::Ask(7)]);
     domain.rest();
     domain.report(0, 7, Report::Ready);
     assert_eq!(next(&mut domain), [Verdict::Failed; 2]);
