@@ -46,6 +46,11 @@ def pair(given: argparse.Namespace, journal_first: bool) -> tuple[dict[str, floa
         for with_journal in (journal_first, not journal_first):
             found[with_journal] = replay(given, folder if with_journal else None)
         written = sum(path.stat().st_size for path in Path(folder).glob("*/*.journal"))
+    print(
+        "  ".join(f"{name} {found[True][name] / found[False][name]:.3f}" for name in FIGURES),
+        file=sys.stderr,
+        flush=True,
+    )
     return found[False], found[True], written
 
 
