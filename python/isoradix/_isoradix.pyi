@@ -218,6 +218,45 @@ def read_records(records: BytesLike) -> list[Record]:
     """The decisions that these bytes are, as `journal_bytes` writes them."""
 
 @final
+class JournalLog:
+    """The entries of a journal until a block of them is taken."""
+
+    def __new__(cls) -> JournalLog: ...
+    def entry(self, kind: int, data: bytes) -> None:
+        """Adds an entry of that kind."""
+    def call(self, cache: TieredCache, code: int, forms: str, arguments: tuple[Any, ...]) -> int:
+        """Adds a call that has succeeded, and what came of it; bytes in the block now."""
+    def decisions(self, cache: TieredCache) -> None:
+        """Adds what the cache has decided since it was asked last."""
+    def take(self) -> JournalBlock | None:
+        """Takes the entries so far; None if there are none."""
+    def forget(self) -> None:
+        """Forgets all keys: those that follow stand by themselves."""
+    def end(self) -> None:
+        """Nothing is added any more."""
+
+@final
+class JournalBlock:
+    """Entries that were taken together."""
+
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+
+@final
+class JournalFile:
+    """A new file, for a segment of a journal."""
+
+    def __new__(cls, path: str | PathLike[str], mark: bytes) -> JournalFile: ...
+    def write(self, block: JournalBlock) -> int:
+        """Appends a block with its length and checksum; bytes written."""
+
+def checksum(data: BytesLike) -> int:
+    """The checksum of a journal's block."""
+
+def unpack_tokens(data: BytesLike, count: int, width: int) -> npt.NDArray[np.uint32]:
+    """Tokens of a journal's key, of `width` bits each."""
+
+@final
 class BlockStored:
     """Blocks that are in a tier from now on: a run of pages under one parent."""
 

@@ -42,6 +42,7 @@ def result(rank: int) -> RankResult:
         waits={"frame": 50},
         checked_tokens=7,
         written_tokens=8,
+        cpu_ms=1.0,
         finding=None,
     )
 

@@ -35,6 +35,7 @@ def result(rank: int, digests: tuple[int, ...] = (1, 2, 3), **changed: Any) -> R
         "waits": {},
         "checked_tokens": 0,
         "written_tokens": 0,
+        "cpu_ms": 0.0,
         "finding": None,
     }
     return RankResult(**{**fields, **changed})

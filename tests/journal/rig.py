@@ -23,7 +23,10 @@ from isoradix import (
     Reduced,
     SlotPool,
     Start,
+    StartRecord,
+    TieredCache,
     VoteMachine,
+    agree,
     read_frame,
 )
 from isoradix.consensus.plane import PlaneCounts
@@ -35,6 +38,15 @@ from isoradix.journal.folder import Group, find
 PAGE = 4
 SLOTS = 320
 HOST_PAGES = 96
+
+
+def lone_cache() -> TieredCache:
+    """One with four nodes below its root, and no rank."""
+    agreement = agree([StartRecord(0, 1, None).to_bytes()])
+    cache = TieredCache(rank=0, host_pages=None, agreement=agreement, page_size=1)
+    for first in range(4):
+        cache.insert([first, 9], [2 * first, 2 * first + 1])
+    return cache
 
 
 class Hub:

@@ -110,8 +110,9 @@ def _with_policy(data: bytes, at: int) -> bytes:
     """The same journal, whose head says another policy."""
     from isoradix.journal import layout
 
-    end = layout.EMPTY_BYTES + 8 + int.from_bytes(data[layout.EMPTY_BYTES : layout.EMPTY_BYTES + 4], "little")
-    entries = data[layout.EMPTY_BYTES + 8 : end].replace(b'"policy": "lru"', b'"policy": "mru"')
+    begin = layout.EMPTY_BYTES + 12
+    end = begin + int.from_bytes(data[layout.EMPTY_BYTES : layout.EMPTY_BYTES + 4], "little")
+    entries = data[begin:end].replace(b'"policy": "lru"', b'"policy": "mru"')
     return data[: layout.EMPTY_BYTES] + layout.block(entries) + data[end:]
 
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.journal.rig import PAGE, Domain, Member, journals
+from tests.journal.rig import PAGE, Domain, Member, journals, lone_cache
 
 from isoradix import InvalidInputError
 from isoradix.journal.decisions import minority
 from isoradix.journal.diff import Comparison, compare
 from isoradix.journal.folder import find
 from isoradix.journal.recorder import Recorder
-from isoradix.journal.verbs import VERBS
 from isoradix.journal.writer import LEAST_BYTES
 
 STEP = 8
@@ -210,7 +209,7 @@ def written(folder: Path, frames: list[bytes], *, members: int = 3) -> Compariso
         head = {"release": "0", "run": "r", "epoch": 0, "rank": rank, "member": rank, "domain": 0}
         recorder = Recorder(folder / "r", rank, {**head, "members": list(range(members))})
         recorder.frame(1, 0, frame)
-        recorder.call(VERBS["close_step"], (5, 0), bytes(64))
+        recorder.call(lone_cache(), "close_step", (5, 0))
         recorder.end(1, 0, 0)
         recorder.close()
     return compare(journals(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.journal.rig import Domain
+from tests.journal.rig import Domain, lone_cache
 
-from isoradix import InvalidInputError
+from isoradix import InvalidInputError, IsoradixError
+from isoradix._isoradix import JournalLog
 from isoradix.journal import layout
 from isoradix.journal.layout import Ending, Kind
 from isoradix.journal.reader import Journal, open_journal
-from isoradix.journal.verbs import VERBS, CallReader, CallWriter, Verb
+from isoradix.journal.verbs import VERBS, CallReader, Verb
+
+CACHE = lone_cache()
+SEQUENCES = {CACHE.root: 0, **{node.handle: node.sequence for node in CACHE.walk()}}
 
 _U64 = st.integers(0, 2**64 - 2)
+_NODE = st.sampled_from(list(SEQUENCES))
 _TEXT = st.none() | st.text(max_size=8).filter(lambda text: text.isprintable())
 _BEGINNINGS = [list(range(100)), list(range(50)) + [7] * 50, [1, 2, 3]]
 
@@ -37,9 +43,9 @@ def keys(draw: st.DrawFn) -> Any:
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "key": keys(),
     "namespace": st.none() | st.tuples(_TEXT, _TEXT),
-    "point": st.none() | st.tuples(_U64, _U64),
-    "anchor": st.none() | _U64,
-    "node": _U64,
+    "point": st.none() | st.tuples(_NODE, _U64),
+    "anchor": st.none() | _NODE,
+    "node": _NODE,
     "hold": _U64,
     "number": _U64,
     "signed": st.integers(-(2**63), 2**63 - 1),
@@ -53,45 +59,102 @@ def calls(draw: st.DrawFn) -> list[tuple[Verb, tuple[Any, ...]]]:
     return [(verb, tuple(draw(_VALUES[kind]) for _, kind in verb.arguments)) for verb in verbs]
 
 
-def encoded(writer: CallWriter, verb: Verb, arguments: tuple[Any, ...]) -> bytes:
-    return b"".join(writer.encode(verb, arguments))
+def named(kind: str, value: Any) -> Any:
+    """As a journal names it."""
+    match kind:
+        case "key":
+            return list(value)
+        case "namespace":
+            return value or (None, None)
+        case "point" if value is not None:
+            return SEQUENCES[value[0]], value[1]
+        case "node" | "anchor" if value is not None:
+            return SEQUENCES[value]
+        case _:
+            return value
+
+
+def encoded(log: JournalLog, verb: Verb, arguments: tuple[Any, ...]) -> bytes:
+    size = log.call(CACHE, verb.code, verb.forms, arguments)
+    block = log.take()
+    assert block is not None
+    assert len(block) == size
+    calls = [data for kind, data in layout.entries(bytes(block)) if kind is Kind.CALL]
+    (data,) = calls
+    return data
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(calls())
 def test_calls_are_read_as_they_were_written(given_calls: list[tuple[Verb, tuple[Any, ...]]]) -> None:
-    writer, reader = CallWriter(), CallReader()
+    log, reader = JournalLog(), CallReader()
     for verb, arguments in given_calls:
-        read, values = reader.decode(encoded(writer, verb, arguments))
+        read, values = reader.decode(encoded(log, verb, arguments))
         assert read is verb
         for (_, kind), value, written in zip(verb.arguments, values, arguments, strict=True):
-            if kind == "key":
-                assert value.tolist() == list(written)
-            elif kind == "namespace":
-                assert value == (written or (None, None))
-            else:
-                assert value == written
+            assert (value.tolist() if kind == "key" else value) == named(kind, written)
+
+
+def test_a_damaged_call_is_no_call() -> None:
+    """Each byte of some calls, with another value or missing: it is read as another call, or refused by ValueError."""
+    verbs = [
+        (VERBS["match_prefix"], ([1, 2, 70_000], ("lora", "ä"), (CACHE.root, 0))),
+        (VERBS["insert"], ([1, 2], 2, None, -1, None)),
+        (VERBS["prefetch"], ([1, 2], (None, "salt"), None)),
+    ]
+    for verb, arguments in verbs:
+        data = encoded(JournalLog(), verb, arguments)
+        for at in range(len(data)):
+            with pytest.raises(ValueError, match=r"cut short|damaged|bytes that are no argument|is not known"):
+                CallReader().decode(data[:at])
+            for value in (0, 1, 5, 255):
+                with suppress(ValueError):
+                    CallReader().decode(data[:at] + bytes([value]) + data[at + 1 :])
+
+
+def test_what_a_cache_decides_is_written_behind_its_call() -> None:
+    cache, log = lone_cache(), JournalLog()
+    cache.take_records()
+    found = cache.match_prefix([1, 9])
+    log.call(cache, 0, "knp", ([1, 9], None, None))
+    cache.lock(found.node)
+    log.decisions(cache)
+    log.decisions(cache)
+    entries = list(layout.entries(bytes(log.take() or b"")))
+    assert [kind for kind, _ in entries] == [Kind.CALL, Kind.DECISIONS, Kind.DECISIONS]
+    assert b"".join(data for kind, data in entries if kind is Kind.DECISIONS) == cache.journal_bytes()[-128:]
+    assert log.take() is None
+
+
+@pytest.mark.parametrize(
+    ("forms", "arguments"),
+    [("u", (-1,)), ("o", (12345,)), ("uu", (1,)), ("uk", (1, [1])), ("x", (1,)), ("n", (3,)), ("k", (["a"],))],
+)
+def test_what_cannot_be_written_leaves_nothing(forms: str, arguments: tuple[Any, ...]) -> None:
+    log = JournalLog()
+    with pytest.raises(IsoradixError):
+        log.call(CACHE, 0, forms, arguments)
+    assert log.take() is None
 
 
 def test_the_same_key_takes_no_room_the_second_time() -> None:
-    writer = CallWriter()
-    key = np.arange(10_000)
-    verb = VERBS["match_prefix"]
-    first = encoded(writer, verb, (key, None, None))
-    second = encoded(writer, verb, (key, None, None))
-    longer = encoded(writer, verb, (np.arange(10_100), None, None))
-    other = encoded(writer, verb, (np.concatenate((np.arange(5_000), [1] * 300)), None, None))
-    assert (len(first) > 40_000, len(second) < 60, len(longer) < 500) == (True, True, True)
-    assert len(other) < 40 + 4 * (300 + 1000), "it goes on from where a long beginning ends"
+    log, key, verb = JournalLog(), np.arange(10_000), VERBS["match_prefix"]
+    first = encoded(log, verb, (key, None, None))
+    second = encoded(log, verb, (key, None, None))
+    longer = encoded(log, verb, (np.arange(10_100), None, None))
+    other = encoded(log, verb, (np.concatenate((np.arange(5_000), [1] * 300)), None, None))
+    assert [len(data) for data in (first, second, longer, other)] == [17_531, 31, 206, 69]
+    log.forget()
+    assert encoded(log, verb, (key, None, None)) == first
 
 
 def test_a_caller_may_go_on_writing_to_its_key() -> None:
-    writer, reader = CallWriter(), CallReader()
+    log, reader = JournalLog(), CallReader()
     key = np.arange(64, dtype="<u4")
     verb = VERBS["match_prefix"]
-    reader.decode(encoded(writer, verb, (key, None, None)))
+    reader.decode(encoded(log, verb, (key, None, None)))
     key[63] = 0
-    _, (read, _, _) = reader.decode(encoded(writer, verb, (key, None, None)))
+    _, (read, _, _) = reader.decode(encoded(log, verb, (key, None, None)))
     assert read.tolist() == key.tolist()
 
 
@@ -186,9 +249,9 @@ def test_a_byte_that_is_wrong_is_the_end_of_what_is_read(written: bytes, tmp_pat
         (b"", "is cut short at byte 0, and has no head"),
         (b"IRXJ", "is cut short at byte 0, and has no head"),
         (b"#!/bin/sh\n" * 10, "it does not begin as a journal does"),
-        (layout.MAGIC + (9).to_bytes(4, "little"), "version 9, and this release reads version 1"),
+        (layout.MAGIC + (9).to_bytes(4, "little"), "version 9, and this release reads version 2"),
         (layout.mark() + layout.block(layout.entry(Kind.CALL, b"\x0e")), "it has no head"),
-        (layout.mark() + layout.head({"rank": 1}), "it has no head"),
+        (layout.mark() + layout.block(layout.entry(Kind.HEAD, layout.head({"rank": 1}))), "it has no head"),
     ],
 )
 def test_what_is_no_journal_is_refused(data: bytes, named: str, tmp_path: Path) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from tests.journal.rig import PAGE, Domain, journals
 
 from isoradix import InvalidInputError, SlotPool
+from isoradix._isoradix import JournalBlock, JournalFile
 from isoradix.consensus import LocalPlane
 from isoradix.driver import Driver
-from isoradix.journal import layout, writer
+from isoradix.journal import writer
 from isoradix.journal.reader import Frame
 from isoradix.journal.recorder import RecordedCache, Recorder
 
@@ -28,17 +27,22 @@ def rest() -> None:
 
 def test_what_has_no_room_is_dropped_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
-    block: Callable[[bytes], bytes] = layout.block_front
 
-    def slow(data: bytes) -> bytes:
-        held.wait(30)
-        return block(data)
+    class SlowFile:
+        def __init__(self, path: Path, mark: bytes) -> None:
+            self._file: JournalFile = JournalFile(path, mark)
 
+        def write(self, block: JournalBlock) -> int:
+            held.wait(30)
+            return self._file.write(block)
+
+    monkeypatch.setattr(writer, "JournalFile", SlowFile)
     domain = Domain(tmp_path, 1, seed=3)
+    held.set()
     domain.run(3)
     rest()
+    held.clear()
     monkeypatch.setattr(writer, "QUEUE_BYTES_MAX", 10_000)
-    monkeypatch.setattr(writer, "layout", SimpleNamespace(block_front=slow, SUFFIX=layout.SUFFIX))
     domain.run(60)  # the disk stands still
     held.set()
     rest()
@@ -55,10 +59,13 @@ def test_what_has_no_room_is_dropped_and_said(tmp_path: Path, monkeypatch: pytes
 def test_a_disk_that_refuses_stops_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(data: bytes) -> bytes:
-        raise OSError(28, "No space left on device")
+    class FullFile:
+        def __init__(self, path: Path, mark: bytes) -> None: ...
 
-    monkeypatch.setattr(writer, "layout", SimpleNamespace(block_front=full, SUFFIX=layout.SUFFIX))
+        def write(self, block: JournalBlock) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writer, "JournalFile", FullFile)
     with caplog.at_level(logging.ERROR, "isoradix"):
         domain = Domain(tmp_path, 1, seed=3)
         domain.run(50)

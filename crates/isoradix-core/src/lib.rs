@@ -19,6 +19,7 @@
 //! 10. `operation`: the life of an asynchronous operation
 //! 11. `tiered`: cache, host pages and operations as one machine
 //! 12. `rank`: that machine at its seat, leader or follower
+//! 13. `decisions`: what is ready on every rank; from `hash` and `provenance` alone
 //!
 //! `chunking` stands by itself: how long the next chunk of a prefill is.
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod accounting;
 mod cache;
 pub mod chunking;
 mod clock;
+pub mod decisions;
 #[cfg(feature = "planted-defects")]
 pub mod defects;
 #[cfg(not(feature = "planted-defects"))]
@@ -70,7 +72,7 @@ pub use cache::{Config, Evicted, Insert, Match, NodeInfo, PrefixCache, Resume, S
 pub use clock::Stamp;
 pub use error::{Error, ErrorKind};
 pub use events::{KvEvent, Tier};
-pub use evidence::{Record, RecordKind};
+pub use evidence::{KeyLog, Record, RecordKind, unpack};
 pub use holds::{HostLockReceipt, LockReceipt, PinReceipt};
 pub use ints::Ints;
 pub use limits::{EVENT_ENTRIES_MAX, JOURNAL_RECORDS_DEFAULT, PAGE_SIZE_MAX, SLOT_LIMIT, TOKEN_LIMIT};

@@ -29,6 +29,7 @@ mod policy;
 mod pool;
 mod progress;
 mod ranks;
+mod recording;
 mod results;
 mod rows;
 mod scalars;
@@ -54,6 +55,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     facts::register(module)?;
     node::register(module)?;
     journal::register(module)?;
+    recording::register(module)?;
     events::register(module)?;
     pool::register(module)?;
     cache::register(module)?;

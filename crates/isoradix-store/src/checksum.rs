@@ -34,6 +34,14 @@ const fn keys() -> [u64; LANES + STEPS] {
 /// Sums and products.
 type Lanes = [[u64; LANES]; 2];
 
+/// 128 bits over some bytes: see the module.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> [u64; 2] {
+    let mut sum = Checksum::new();
+    sum.update(bytes);
+    sum.finish()
+}
+
 /// A checksum under way.
 #[derive(Clone)]
 pub(crate) struct Checksum {

@@ -24,6 +24,7 @@ mod store;
 mod transfer;
 
 pub use call::Call;
+pub use checksum::checksum;
 pub use error::StoreError;
 pub use names::{KEY_BYTES_MAX, Layout};
 pub use page::{PageMut, PageRef};

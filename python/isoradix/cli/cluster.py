@@ -387,6 +387,7 @@ def _rank_document(outcome: Outcome, one: RankResult) -> dict[str, object]:
         "wait_ms": round(one.counts["wait_s"] * 1e3, 3),
         "checked_tokens": one.checked_tokens,
         "written_tokens": one.written_tokens,
+        "cpu_ms": round(one.cpu_ms, 3),
         "faults_at_work": len(one.events),
         "times": {name: asdict(stats) for name, stats in phases(one).items()},
         "check": one.finding or "ok",

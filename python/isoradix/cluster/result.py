@@ -39,6 +39,8 @@ class RankResult(msgspec.Struct, frozen=True, tag="result", kw_only=True):
     waits: dict[str, int]
     checked_tokens: int
     written_tokens: int
+    cpu_ms: float
+    """Processor time of all its threads, from its first step to the end of its driver."""
     finding: str | None
     """What the checks of its tree, pools and operations found at the end."""
     breaker: list[tuple[int, str]] = []

@@ -151,10 +151,12 @@ class Worker:
             prefetches=prefetches,
             handover=handover,
         )
+        begun = time.process_time_ns()
         self._steps(driver, scheduler, opens)
         driver.close()
+        cpu_ms = (time.process_time_ns() - begun) / 1e6
         finding = _finding(driver, slots)
-        result = self._result(driver, scheduler, feed, kv, finding)
+        result = self._result(driver, scheduler, feed, kv, cpu_ms, finding)
         memory.close()
         return result
 
@@ -193,7 +195,9 @@ class Worker:
 
         return Handover(plane, Path(self._task.folder), self._job.fatal_ms)
 
-    def _result(self, driver: Driver, scheduler: Scheduler, feed: Feed, kv: KvBytes, finding: str | None) -> RankResult:
+    def _result(
+        self, driver: Driver, scheduler: Scheduler, feed: Feed, kv: KvBytes, cpu_ms: float, finding: str | None
+    ) -> RankResult:
         served = scheduler.served
         return RankResult(
             rank=self._place.rank,
@@ -212,6 +216,7 @@ class Worker:
             waits=dict(driver.plane.counts.waits),
             checked_tokens=kv.checked,
             written_tokens=kv.written,
+            cpu_ms=cpu_ms,
             finding=finding,
             breaker=[(step, state) for step, state in driver.cache.breaker_changes],
             attachments=driver.attachments,

@@ -1,6 +1,7 @@
-"""Token ids, written as what they have beyond an earlier key of the same segment."""
+"""Token ids, written by the core as what they have beyond an earlier key of the same segment, and read back here."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -8,93 +9,45 @@ import numpy.typing as npt
 
 Tokens = npt.NDArray[np.uint32]
 
-_KEYS_MAX: Final = 1024
+_KEYS_MAX: Final = 4096
 _TOKENS_MAX: Final = 1 << 22
-_SHORTEST: Final = 16
-"""Tokens that two keys have in common at least where one is written beyond the other."""
-
-_NAMED: Final = 32
-"""Bytes at the end of a beginning by which it is looked up."""
-
-
-class RecentKeys:
-    """The last keys, by number. Writer and reader keep the same ones: at most 1,024, of at most 4 Mi tokens together,
-    but always the newest."""
-
-    def __init__(self) -> None:
-        self._keys: OrderedDict[int, Tokens] = OrderedDict()
-        self._number = 0
-        self._tokens = 0
-
-    def add(self, key: Tokens) -> int:
-        """Keeps one more; its number, from 1."""
-        self._number += 1
-        self._keys[self._number] = key
-        self._tokens += len(key)
-        while len(self._keys) > _KEYS_MAX or (self._tokens > _TOKENS_MAX and len(self._keys) > 1):
-            self._tokens -= len(self._keys.popitem(last=False)[1])
-        return self._number
-
-    def get(self, number: int) -> Tokens | None:
-        """The key of that number, while it is kept."""
-        return self._keys.get(number)
-
-
-class KeyWriter:
-    """Finds what a key has in common with a recent one.
-
-    A key is looked up by the tokens at the end of its beginnings of 16, 32, 64 ... tokens and of all of it, the longest
-    first: that costs the same for long keys as for short ones, and what is found is compared.
-    """
-
-    def __init__(self) -> None:
-        self._recent = RecentKeys()
-        self._beginnings: dict[tuple[int, bytes], int] = {}
-
-    def shorten(self, key: Tokens) -> tuple[int, int, Tokens]:
-        """The number of an earlier key (0 for none), how many of its tokens come first, and those that follow."""
-        length, data = len(key), key.data.cast("B")
-        lengths = [1 << power for power in range(4, length.bit_length()) if 1 << power < length]
-        names = [(one, bytes(data[max(4 * one - _NAMED, 0) : 4 * one])) for one in (*lengths, length)]
-        for name in reversed(names):
-            number = self._beginnings.get(name, 0)
-            earlier = self._recent.get(number)
-            if earlier is None or (shared := _shared(earlier, key)) < min(_SHORTEST, length):
-                continue
-            if shared == length == len(earlier):
-                return number, shared, key[:0]  # the same again: it is kept already
-            self._keep(key, names)
-            return number, shared, key[shared:]
-        self._keep(key, names)
-        return 0, 0, key
-
-    def _keep(self, key: Tokens, names: list[tuple[int, bytes]]) -> None:
-        if len(self._beginnings) > 32 * _KEYS_MAX:
-            self._beginnings.clear()
-        self._beginnings.update(dict.fromkeys(names, self._recent.add(key)))
 
 
 class KeyReader:
-    """Makes keys whole again, in the order in which they were written."""
+    """Makes keys whole again, in the order in which they were written.
+
+    As the writer, it keeps the last 4,096 by number, without those of more than 4 Mi tokens; and of each only what it
+    has beyond the earlier one.
+    """
 
     def __init__(self) -> None:
-        self._recent = RecentKeys()
+        self._keys: OrderedDict[int, tuple[Tokens, ...]] = OrderedDict()
+        self._number = 0
 
     def restore(self, number: int, shared: int, rest: Tokens) -> Tokens | None:
-        """The key; None where the earlier one is not known, which no writer does."""
-        earlier = self._recent.get(number) if number else rest[:0]
-        if earlier is None or shared > len(earlier):
+        """The key: the first `shared` tokens of an earlier one (0 for none), and the rest. None where the earlier one
+        is not known, which no writer does."""
+        earlier = self._keys.get(number) if number else ()
+        if earlier is None:
             return None
-        if number and not len(rest) and shared == len(earlier):
-            return earlier
-        key = np.concatenate((earlier[:shared], rest))
-        self._recent.add(key)
+        length = sum(map(len, earlier))
+        if shared > length:
+            return None
+        pieces = (*_beginning(earlier, shared), rest)
+        key = np.concatenate(pieces)
+        again = number and not len(rest) and shared == length
+        if not again and len(key) <= _TOKENS_MAX:
+            self._number += 1
+            self._keys[self._number] = pieces
+            if len(self._keys) > _KEYS_MAX:
+                self._keys.popitem(last=False)
         return key
 
 
-def _shared(one: Tokens, other: Tokens) -> int:
-    """Leading tokens that are equal."""
-    length = min(len(one), len(other))
-    unequal = one[:length] != other[:length]
-    first = int(unequal.argmax()) if length else 0
-    return first if length and unequal[first] else length
+def _beginning(pieces: tuple[Tokens, ...], length: int) -> Iterator[Tokens]:
+    """The first `length` tokens."""
+    for piece in pieces:
+        if length <= 0:
+            return
+        yield piece[:length]
+        length -= len(piece)

@@ -1,7 +1,7 @@
 """The bytes of a segment: a mark, then blocks of entries. All integers are unsigned and little-endian.
 
     segment   "IRXJ", version u32; then blocks
-    block     length u32, crc32 of the rest u32; then entries. A step is one block, or several if it is long
+    block     length u32, checksum of the rest u64; then entries. A step is one block, or several if it is long
     entry     kind u8, length u32; then as many bytes
 
 The first entry of a segment is its head. A block that is cut short, or whose checksum is another one, ends the segment:
@@ -10,17 +10,18 @@ that is how a rank that was killed leaves it.
 
 import json
 import struct
-import zlib
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, BinaryIO, Final
 
+from isoradix._isoradix import checksum
+
 MAGIC: Final = b"IRXJ"
-VERSION: Final = 1
+VERSION: Final = 2
 SUFFIX: Final = ".journal"
 
 _MARK: Final = struct.Struct("<4sI")
-_BLOCK: Final = struct.Struct("<II")
+_BLOCK: Final = struct.Struct("<IQ")
 _ENTRY: Final = struct.Struct("<BI")
 _BLOCK_MAX: Final = 1 << 30
 EMPTY_BYTES: Final = _MARK.size
@@ -53,26 +54,16 @@ def mark() -> bytes:
 
 
 def entry(kind: Kind, data: bytes) -> bytes:
-    return front(kind, len(data)) + data
-
-
-def front(kind: Kind, length: int) -> bytes:
-    """What stands before so many bytes of an entry."""
-    return _ENTRY.pack(kind, length)
+    return _ENTRY.pack(kind, len(data)) + data
 
 
 def head(fields: dict[str, Any]) -> bytes:
-    """A block that is a segment's head alone."""
-    return block(entry(Kind.HEAD, json.dumps(fields).encode()))
+    """The data of a segment's head."""
+    return json.dumps(fields).encode()
 
 
-def block(entries: bytes | bytearray) -> bytes:
-    return block_front(entries) + entries
-
-
-def block_front(entries: bytes | bytearray) -> bytes:
-    """What stands before the entries of a block."""
-    return _BLOCK.pack(len(entries), zlib.crc32(entries))
+def block(entries: bytes) -> bytes:
+    return _BLOCK.pack(len(entries), checksum(entries)) + entries
 
 
 class Ending(Exception):  # noqa: N818 the end of a segment, and no fault of whoever reads
@@ -107,12 +98,12 @@ def blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
         front = stream.read(_BLOCK.size)
         if len(front) < _BLOCK.size:
             raise Ending(at, False)
-        length, checksum = _BLOCK.unpack(front)
+        length, expected = _BLOCK.unpack(front)
         end = at + _BLOCK.size + length
         if length > _BLOCK_MAX or end > size:
             raise Ending(at, length > _BLOCK_MAX)
         data = stream.read(length)
-        if zlib.crc32(data) != checksum or len(data) < length:
+        if len(data) < length or checksum(data) != expected:
             raise Ending(at, end < size)
         yield data
         at = end

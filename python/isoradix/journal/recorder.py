@@ -13,7 +13,6 @@ from isoradix import (
     InvalidInputError,
     IsoradixError,
     LockReceipt,
-    MatchResult,
     NamespaceLike,
     NodeHandle,
     PinReceipt,
@@ -24,13 +23,14 @@ from isoradix import (
     TieredCache,
     TieredMatchResult,
 )
+from isoradix._isoradix import JournalLog
 from isoradix.journal import layout
 from isoradix.journal.layout import Kind
-from isoradix.journal.verbs import VERBS, CallWriter, Point, Verb
+from isoradix.journal.verbs import VERBS
 from isoradix.journal.writer import LEAST_BYTES, LIMIT_BYTES, SegmentWriter
 
 _BLOCK_BYTES: Final = 1 << 20
-_NODES_MAX: Final = 1 << 16
+_FORMS: Final = {name: (verb.code, verb.forms) for name, verb in VERBS.items()}
 _FLUSH_S: Final = 5.0
 
 
@@ -57,8 +57,7 @@ class Recorder:
         self._written = 0
         self._dropped = 0
         self._lacks = False
-        self._block = bytearray()
-        self._calls = CallWriter()
+        self._log = JournalLog()
         self._ended = False
         self._writing = threading.RLock()
         self._begin_segment(1)
@@ -76,39 +75,32 @@ class Recorder:
 
     def frame(self, step: int, digest: int, frame: bytes) -> None:
         """A step begins: a segment may, too."""
-        with self._writing:
-            if self._lacks or self._written > self._writer.segment_bytes:
+        if self._lacks or self._written > self._writer.segment_bytes:
+            with self._writing:
                 self._begin_segment(step)
-            self._add(Kind.FRAME, layout.FRAME.pack(step, digest) + frame)
+        self._log.entry(Kind.FRAME, layout.FRAME.pack(step, digest) + frame)
 
-    def call(self, verb: Verb, arguments: tuple[Any, ...], records: bytes) -> None:
-        """A call has succeeded, and this was decided."""
-        with self._writing:
-            self._add(Kind.CALL, *self._calls.encode(verb, arguments))
-            self.decisions(records)
+    def call(self, cache: TieredCache, verb: str, arguments: tuple[Any, ...]) -> None:
+        """A call has succeeded, and the cache has decided something."""
+        if self._log.call(cache, *_FORMS[verb], arguments) > _BLOCK_BYTES:
+            self._hand_over()
 
-    def decisions(self, records: bytes) -> None:
+    def decisions(self, cache: TieredCache) -> None:
         """What came of the entry before."""
-        with self._writing:
-            if records:
-                self._add(Kind.DECISIONS, records)
-            if len(self._block) > _BLOCK_BYTES:
-                self._hand_over()
+        self._log.decisions(cache)
 
     def end(self, step: int, digest: int, tree_digest: int) -> None:
         """A step is closed."""
-        with self._writing:
-            self._add(Kind.END, layout.END.pack(step, digest, tree_digest))
-            self._hand_over()
+        self._log.entry(Kind.END, layout.END.pack(step, digest, tree_digest))
+        self._hand_over()
 
     def fail(self, error: BaseException) -> None:
         """This rank's last words: what is open is handed over, and nothing is written after it. The error names the
         file. Any thread may call."""
         with self._writing:
             if not self._ended:
-                self._add(Kind.FAILURE, f"{type(error).__name__}: {error}".encode(errors="replace"))
-                self._hand_over()
-                self._ended = True
+                self._log.entry(Kind.FAILURE, f"{type(error).__name__}: {error}".encode(errors="replace"))
+                self._end()
         if isinstance(error, IsoradixError):
             self._name_in(error)
 
@@ -122,35 +114,35 @@ class Recorder:
     def close(self) -> None:
         """Waits until all is written, for five seconds at most. A no-op the second time."""
         with self._writing:
-            self._hand_over()
-            self._ended = True
+            self._end()
         self._writer.close(_FLUSH_S)
 
-    def _add(self, kind: Kind, *parts: bytes | memoryview) -> None:
-        if not self._ended:
-            self._block += layout.front(kind, sum(map(len, parts)))
-            for part in parts:
-                self._block += part
+    def _end(self) -> None:
+        self._log.end()
+        self._hand_over()
+        self._ended = True
 
     def _begin_segment(self, step: int) -> None:
         self._hand_over()
         about = {**self._head, "segment": self._segment + 1, "step": step, "dropped_bytes": self._dropped}
-        data = layout.mark() + layout.head(about)
+        self._log.entry(Kind.HEAD, layout.head(about))
+        block = self._log.take()
         # one that has no room now is tried again with the next step
-        self._lacks = not self._writer.put(data, self._segment + 1)
-        if not self._lacks:
-            self._segment, self._written, self._dropped = self._segment + 1, len(data), 0
-            self._calls = CallWriter()
+        self._lacks = block is None or not self._writer.put(block, self._segment + 1)
+        if block is not None and not self._lacks:
+            self._segment, self._written, self._dropped = self._segment + 1, len(block), 0
+            self._log.forget()
 
     def _hand_over(self) -> None:
         """The block so far goes to the disk, or is dropped, and with it the rest of its segment."""
-        if not self._block:
-            return
-        data, self._block = self._block, bytearray()
-        if self._lacks or not self._writer.put(data):
-            self._lacks = True
-            self._dropped += len(data)
-        self._written += len(data)
+        with self._writing:
+            block = self._log.take()
+            if block is None:
+                return
+            if self._lacks or not self._writer.put(block):
+                self._lacks = True
+                self._dropped += len(block)
+            self._written += len(block)
 
 
 def make_folder(folder: Path) -> Path:
@@ -180,7 +172,6 @@ class RecordedCache:
 
     def __init__(self, cache: TieredCache, recorder: Recorder) -> None:
         self._cache, self._recorder = cache, recorder
-        self._sequences: dict[int, int] = {}
         self._holds: dict[int, int] = {}
         self._held = 0
         cache.take_records()  # from here on they are kept
@@ -190,27 +181,7 @@ class RecordedCache:
 
     def note(self, name: str, *arguments: Any) -> None:
         """A call has succeeded."""
-        self._recorder.call(VERBS[name], arguments, self._cache.take_records())
-
-    def _node(self, node: NodeHandle) -> int:
-        known = self._sequences.get(node)
-        if known is None:
-            if len(self._sequences) >= _NODES_MAX:
-                self._sequences.clear()
-            known = self._sequences[node] = 0 if node == self._cache.root else self._cache.node(node).sequence
-        return known
-
-    def _point(self, resume: "ResumePoint | None") -> Point | None:
-        match resume:
-            case None:
-                return None
-            case (node, length):
-                return self._node(node), length
-            case InsertResult():
-                return self._node(resume.node), resume.length
-            case MatchResult() | TieredMatchResult():
-                return self._node(resume.node), resume.hit_tokens
-        raise AssertionError("the cache has accepted it")
+        self._recorder.call(self._cache, name, arguments)
 
     def _hold(self, receipt: int) -> None:
         self._holds[receipt] = self._held
@@ -222,7 +193,7 @@ class RecordedCache:
         self, key: Any, namespace: NamespaceLike = None, *, resume: "ResumePoint | None" = None
     ) -> TieredMatchResult:
         found = self._cache.match_prefix(key, namespace, resume=resume)
-        self.note("match_prefix", key, namespace, self._point(resume))
+        self.note("match_prefix", key, namespace, resume)
         return found
 
     def insert(
@@ -235,17 +206,17 @@ class RecordedCache:
         resume: "ResumePoint | None" = None,
     ) -> InsertResult:
         done = self._cache.insert(key, slots, namespace, priority=priority, resume=resume)
-        self.note("insert", key, len(slots), namespace, priority, self._point(resume))
+        self.note("insert", key, len(slots), namespace, priority, resume)
         return done
 
     def touch(self, node: NodeHandle) -> None:
         self._cache.touch(node)
-        self.note("touch", self._node(node))
+        self.note("touch", node)
 
     def lock(self, node: NodeHandle) -> LockReceipt:
         receipt = self._cache.lock(node)
         self._hold(receipt)
-        self.note("lock", self._node(node))
+        self.note("lock", node)
         return receipt
 
     def unlock(self, receipt: LockReceipt) -> None:
@@ -255,7 +226,7 @@ class RecordedCache:
     def pin(self, node: NodeHandle) -> PinReceipt:
         receipt = self._cache.pin(node)
         self._hold(receipt)
-        self.note("pin", self._node(node))
+        self.note("pin", node)
         return receipt
 
     def unpin(self, receipt: PinReceipt) -> None:
@@ -265,7 +236,7 @@ class RecordedCache:
     def host_lock(self, node: NodeHandle) -> HostLockReceipt:
         receipt = self._cache.host_lock(node)
         self._hold(receipt)
-        self.note("host_lock", self._node(node))
+        self.note("host_lock", node)
         return receipt
 
     def unlock_host(self, receipt: HostLockReceipt) -> None:
@@ -281,7 +252,7 @@ class RecordedCache:
 
     def prefetch(self, key: Any, namespace: NamespaceLike = None, *, anchor: NodeHandle | None = None) -> Any:
         ticket = self._cache.prefetch(key, namespace, anchor=anchor)
-        self.note("prefetch", key, namespace, None if anchor is None else self._node(anchor))
+        self.note("prefetch", key, namespace, anchor)
         return ticket
 
     def evict(self, num_tokens: int) -> Any:
@@ -324,14 +295,14 @@ class RecordedRank:
         digest = self._rank.digest
         frame = self._rank.lead(now_ms, newest, controls)
         self._recorder.frame(self._plain.clock[0], digest, frame)
-        self._recorder.decisions(self._plain.take_records())
+        self._recorder.decisions(self._plain)
         return frame
 
     def follow(self, frame: bytes) -> FrameInfo:
         step, digest = self._plain.clock[0] + 1, self._rank.digest
         self._recorder.frame(step, digest, bytes(frame))  # before: one that is refused is evidence, too
         info = self._rank.follow(frame)
-        self._recorder.decisions(self._plain.take_records())
+        self._recorder.decisions(self._plain)
         return info
 
     def close_step(self, device_free: int, promised: int = 0) -> None:

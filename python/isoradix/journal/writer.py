@@ -1,12 +1,12 @@
 """The thread that writes a journal's blocks to its segments. Who hands one over never waits for the disk."""
 
 import logging
-import os
 import threading
 from collections import deque
 from pathlib import Path
 from typing import Final
 
+from isoradix._isoradix import JournalBlock, JournalFile
 from isoradix.journal import layout
 
 logger: Final = logging.getLogger("isoradix")
@@ -35,7 +35,7 @@ class SegmentWriter:
         self._limit_bytes = limit_bytes
         self._sizes: deque[tuple[int, int]] = deque()
         """Segments and their bytes, the oldest first."""
-        self._queue: deque[tuple[bytes | bytearray, int | None]] = deque()
+        self._queue: deque[tuple[JournalBlock, int | None]] = deque()
         self._waiting = 0
         self._counting = threading.Lock()
         self._ending = threading.Event()
@@ -47,17 +47,17 @@ class SegmentWriter:
     def path(self, segment: int) -> Path:
         return self.folder / f"{self._name}.{segment:03}{layout.SUFFIX}"
 
-    def put(self, data: bytes | bytearray, segment: int | None = None) -> bool:
-        """Hands over the entries of a block, or, if a segment is named, the bytes with which it begins.
+    def put(self, block: JournalBlock, segment: int | None = None) -> bool:
+        """Hands over a block; if a segment is named, that begins with it.
 
         Returns:
-            Whether there was room for them.
+            Whether there was room for it.
         """
         with self._counting:
-            if self.failed or self._ending.is_set() or self._waiting + len(data) > QUEUE_BYTES_MAX:
+            if self.failed or self._ending.is_set() or self._waiting + len(block) > QUEUE_BYTES_MAX:
                 return False
-            self._waiting += len(data)
-        self._queue.append((data, segment))
+            self._waiting += len(block)
+        self._queue.append((block, segment))
         return True
 
     def close(self, patience_s: float) -> None:
@@ -69,28 +69,22 @@ class SegmentWriter:
 
     def _run(self) -> None:
         """It looks by itself, so that nobody has to wake it."""
-        stream = None
+        file = None
         try:
             ends = False
             while not ends:
                 ends = self._ending.wait(_PERIOD_S)
                 while self._queue:
-                    data, segment = self._queue.popleft()
+                    block, segment = self._queue.popleft()
                     if segment is not None:
-                        if stream is not None:
-                            stream.close()
-                        stream = self.path(segment).open("xb", buffering=0)
-                        self._sizes.append((segment, 0))
-                    assert stream is not None, "the first block names its segment"
-                    parts = [layout.block_front(data), data] if segment is None else [data]
-                    self._count(os.writev(stream.fileno(), parts))
+                        file = JournalFile(self.path(segment), layout.mark())
+                        self._sizes.append((segment, layout.EMPTY_BYTES))
+                    assert file is not None, "the first block names its segment"
+                    self._count(file.write(block))
                     with self._counting:
-                        self._waiting -= len(data)
+                        self._waiting -= len(block)
         except OSError as error:
             self._fail(error)
-        finally:
-            if stream is not None:
-                stream.close()
 
     def _count(self, size: int) -> None:
         """So much more is in the newest segment: gives up the oldest, as far as that is too much."""
