@@ -32,6 +32,8 @@ const DECISIONS: u8 = 4;
 const FRONT: usize = 5;
 /// Blocks whose memory is used again.
 const SPARE: usize = 4;
+/// Bytes of a block for which there is memory from the start: a little more than those at which it is taken.
+const BLOCK_BYTES: usize = 5 << 18;
 /// A node that is not there.
 const NONE: u64 = u64::MAX;
 
@@ -79,12 +81,24 @@ struct JournalLog {
     inner: Guarded<Log>,
 }
 
-#[derive(Default)]
 struct Log {
     keys: KeyLog,
     block: Vec<u8>,
     spare: Spare,
     ended: bool,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        // Written to, so that the machine gives the memory now, and not while a scheduler waits.
+        let block = || {
+            let mut block = vec![u8::MAX; BLOCK_BYTES];
+            block.clear();
+            block
+        };
+        let spare = std::iter::repeat_with(block).take(SPARE).collect();
+        Self { keys: KeyLog::default(), block: block(), spare: Arc::new(Mutex::new(spare)), ended: false }
+    }
 }
 
 /// Memory of blocks that are written: to get new memory for each would cost as much as to fill it.

@@ -64,7 +64,8 @@ impl Default for KeyLog {
         Self {
             kept: VecDeque::new(),
             first: 1,
-            tokens: vec![0; TOKENS_MAX].into(),
+            // Not zeros, which are memory that the machine gives piece by piece, while a scheduler waits.
+            tokens: vec![u32::MAX; TOKENS_MAX].into(),
             put: 0,
             beginnings: vec![0; PLACES].into(),
         }
