@@ -120,7 +120,7 @@ class Rank:
         settings, cache = self._settings, self._driver.cache
         if self._report.steps == 1 and settings.dynamic and self._place.leads:
             lengths = profile_lengths(settings.chunk, settings.context, settings.slots)
-            model = ChunkModel.fit(*zip(*profile(self._stage.rehearse, lengths), strict=True))
+            model = ChunkModel.fit(*zip(*profile(self._stage.rehearse, lengths, time.thread_time), strict=True))
             return [] if model is None else self._sizer.controls(model)
         asked = self._scheduler.waiting or self._scheduler.running
         over = not asked and not busy and cache.issued == cache.retired

@@ -28,20 +28,23 @@ def profile_lengths(base: int, context: int, most: int) -> list[int]:
     return list(range(longest, 0, -step))[:SAMPLES_MAX]
 
 
-def profile(run: Callable[[int], None], lengths: list[int]) -> Iterator[tuple[int, float]]:
+def profile(
+    run: Callable[[int], None], lengths: list[int], clock: Callable[[], float] = perf_counter
+) -> Iterator[tuple[int, float]]:
     """Measures prompts, one after the other; to be gone through with a progress bar.
 
     Args:
         run: computes a prompt of so many tokens, and returns when the device has.
         lengths: of the prompts, see `profile_lengths`.
+        clock: seconds; of the processor, say, where that computes and has other work too.
 
     Yields:
         Length and milliseconds.
     """
     for length in lengths:
-        start = perf_counter()
+        start = clock()
         run(length)
-        yield length, 1e3 * (perf_counter() - start)
+        yield length, 1e3 * (clock() - start)
 
 
 def global_token_counts(length: int, replica: int, replicas: int) -> list[int]:
