@@ -36,6 +36,8 @@ def test_a_run_says_what_was_found_where(capsys: pytest.CaptureFixture[str]) -> 
         (("--tiers", "l2", "--storage", "file:///kv"), "--storage is given with --tiers l2"),
         (("--inject", "nonsense"), "nonsense"),
         (("--inject", "sleep:rank=9"), "9"),
+        (("--inject", "kill:rank=1,step=3"), "kill is not for a demo"),
+        (("--inject", "corrupt:rank=1,step=3"), "corrupt is not for a demo"),
     ],
 )
 def test_what_cannot_be_run_is_refused(

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from isoradix import IsoradixError
 from minillm.rank import Beat, Rank, Report
 from minillm.requests import Request, Workload
 from minillm.settings import Settings
@@ -54,7 +55,7 @@ def run(settings: Settings, workload: Workload, tell: Callable[[Beat], None] = l
                 case Beat() as beat:
                     tell(beat)
                 case (int(rank), error):
-                    raise RuntimeError(f"rank {rank} failed: {error}") from error
+                    raise IsoradixError(f"rank {rank} failed: {error}") from error
         for process in ranks:
             process.join()
     finally:
@@ -72,7 +73,7 @@ def _next(answers: Any, ranks: list[Any]) -> Any:
         with suppress(queue.Empty):
             return answers.get(timeout=1)
         if dead := [rank for rank, process in enumerate(ranks) if process.exitcode]:
-            raise RuntimeError(f"rank {dead[0]} ended without a word, with {ranks[dead[0]].exitcode}")
+            raise IsoradixError(f"rank {dead[0]} ended without a word, with {ranks[dead[0]].exitcode}")
 
 
 def _main(rank: int, settings: Settings, addresses: tuple[str, str], workload: Workload, answers: Any) -> None:

@@ -82,8 +82,8 @@ class Rank:
         at = meet(topology, rank, plane, hosts_store=rank == 0) if topology.ranks > 1 else LocalPlane(topology, 0)
         options: dict[str, Any] = {"bigram": settings.drafts > 0, "prefetch_min": page}  # these prompts are short
         self._driver = Driver(at, engine, self._slots, page_size=page, host_pages=pages or None, l3=tier, **options)
-        chunk, context = settings.chunk, settings.context
-        self._sizer = ChunkSizer(base=chunk, page_size=page, context=context, most=chunk)
+        chunk = settings.chunk
+        self._sizer = ChunkSizer(base=chunk, page_size=page, context=settings.context, most=chunk)
         self._scheduler = Scheduler(settings, self._slots, self._sizer, workload)
         self._report = Report(rank)
 

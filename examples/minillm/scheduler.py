@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoradix import SlotPool, TieredCache, TieredMatchResult
+from isoradix import InvalidInputError, SlotPool, TieredCache, TieredMatchResult
 from isoradix.chunking import ChunkSizer
 from minillm.requests import Request, Workload
 from minillm.settings import Settings
@@ -72,6 +72,8 @@ class Scheduler:
         """Takes the slots of the prompt and of all that may be generated, so that no request ever has to give way."""
         settings, page = self._settings, self._settings.page_size
         total = -(-(request.prompt + request.answer + settings.drafts) // page) * page
+        if total > self._slots.total:
+            raise InvalidInputError(f"a request needs {total} slots, limit {self._slots.total}\nhint: more slots")
         found = cache.match_prefix([] if settings.cache == "off" else settings.key(request.tokens))
         node, lock = found.node, cache.lock(found.node)
         missing = total - found.hit_tokens - self._slots.available

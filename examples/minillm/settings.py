@@ -43,8 +43,5 @@ class Settings:
         return Topology(tp=self.tp, pp=self.pp)
 
     def key(self, tokens: list[int]) -> list[int]:
-        """What names the KV of all tokens but the last, which has none yet.
-
-        The draft's KV of a token depends on the one behind it: with drafts, pairs of tokens are cached.
-        """
+        """What names the KV of all tokens but the last: with drafts, whose KV depends on the next token, pairs."""
         return tokens if self.drafts else tokens[:-1]

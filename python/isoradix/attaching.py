@@ -60,8 +60,13 @@ class Attaching:
     def _open(self, opens: Opener, operation: int) -> None:
         storage, reason = None, None
         try:
-            storage = opens()
-            storage.attach(self._board)
+            opened = opens()
+            try:
+                opened.attach(self._board)
+            except BaseException:
+                opened.close()
+                raise
+            storage = opened
         except Exception as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             LOG.warning("storage could not be opened, so no rank attaches it: %s", error)
@@ -89,6 +94,13 @@ class Attaching:
         if opened is None:
             raise ProtocolError("storage is attached, and was not opened here\nhint: a defect of isoradix: report it")
         return opened
+
+    def close(self) -> None:
+        """Closes what was opened and is not attached."""
+        self._operation = self._opens = None
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
 
     def refused(self) -> str:
         """Closes what was opened; why no rank attaches."""

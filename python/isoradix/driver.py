@@ -296,8 +296,8 @@ class Driver:
         self._check_open()
         self._poll()
         self._hear()
-        frame = self.plane.enter((*controls, *self._changes) if self._changes else controls)
-        self._changes = []
+        changes, self._changes = self._changes, []
+        frame = self.plane.enter((*controls, *changes) if changes else controls)
         self._open = True
         self.stopped = frame.stops
         if self._observes and self.divergence is None:
@@ -342,12 +342,15 @@ class Driver:
         Raises:
             ProtocolError: there is storage, or a change of it is under way.
         """
-        if self.l3 is not None or self.cache.attachment in ("attached", "detaching"):
-            what = f"storage was to be attached on {self.plane.place.name}, and there is some"
+        leads, state = self.plane.place.leads, self.cache.attachment
+        under_way = leads and (state == "opening" or any(change.kind == "attach" for change in self._changes))
+        if self.l3 is not None or state in ("attached", "detaching") or under_way:
+            there = "that is under way" if under_way else "there is some"
+            what = f"storage was to be attached on {self.plane.place.name}, and {there}"
             raise ProtocolError(f"{what}\nhint: detach it first, and wait until cache.attachment is absent")
         if self.engine is not None:
             self._attaching.offer(opens)
-        if self.plane.place.leads:
+        if leads:
             self._changes.append(Control.attach())
 
     def detach(self) -> None:
@@ -363,7 +366,9 @@ class Driver:
         if not self.plane.place.leads:
             what = f"storage was detached by {self.plane.place.name}, which follows"
             raise ProtocolError(f"{what}\nhint: only the leader decides; detach it on rank 0 of the domain")
-        if self.l3 is None and self.cache.attachment == "absent":
+        if self.cache.attachment == "detaching" or any(change.kind == "detach" for change in self._changes):
+            raise ProtocolError("storage is being detached already\nhint: cache.attachment says when there is none")
+        if self.l3 is None and self.cache.attachment == "absent" and not self._changes:
             raise ProtocolError("there is no storage to be detached\nhint: cache.attachment says whether there is")
         self._changes.append(Control.detach())
 
@@ -490,8 +495,9 @@ class Driver:
             self.journal.close()
         if self.engine is not None:
             try:
-                if self.l3 is not None:
-                    with self.waiting("storage"):
+                with self.waiting("storage"):
+                    self._attaching.close()
+                    if self.l3 is not None:
                         self.l3.close()
                 self.engine.close()
             except BaseException as error:

@@ -210,14 +210,13 @@ mod tests {
 
     #[test]
     fn an_exact_multiple_is_taken_whole() {
-        // Regression input 22: floats with c = 5 come to just below 4096, and so to 4032.
+        // Floats with c = 5 come to just below 4096, and so to 4032.
         let rule = rule(4096, 64, 1 << 20, 1 << 20);
         assert_eq!(rule.next_chunk(&model(2e-6, 0.03), 0), Some(4096));
     }
 
     #[test]
     fn chunks_shrink_with_the_history_down_to_the_room_left() {
-        // Regression input 23.
         let rule = rule(8192, 64, 1_048_576, 16_384);
         let histories = [0, 8192, 32_768, 131_072, 262_144, 524_288, 1_048_000];
         let chunks = histories.map(|history| rule.next_chunk(&model(1e-6, 0.02), history));

@@ -94,10 +94,13 @@ impl Rank {
         self.may_enter("lead", board)?;
         controls.iter().try_for_each(|control| self.check_control(*control))?;
         let digest = self.digest();
-        let room = FRAME_CONTROLS_MAX.saturating_sub(controls.len());
+        // Whoever is still opening storage that is wanted no more may never answer: the operation is not waited for.
+        let called_off = if controls.contains(&Control::Detach) { self.cache.opening() } else { None };
+        let called_off = called_off.map(Control::Abort);
+        let room = FRAME_CONTROLS_MAX.saturating_sub(controls.len() + called_off.iter().len());
         let late: Vec<Control> = self.cache.overdue().into_iter().map(Control::TimeOut).take(room).collect();
         let leader = self.leader_seat()?;
-        let frame = leader.stamp(newest, now, digest, &[controls, &late].concat())?;
+        let frame = leader.stamp(newest, now, digest, &[controls, called_off.as_slice(), &late].concat())?;
         let applied = leader.apply(frame.clone(), board)?;
         self.apply(&applied, board)?;
         Ok(frame)

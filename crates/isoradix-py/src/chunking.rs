@@ -18,7 +18,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// How many tokens the next chunk of a prefill has, so that it takes about as long as the first one; None where the context has no room for one.
 ///
 /// With f(l) = a l**2 + b l + c the time of l tokens, x solves f(history + x) - f(history) = f(base) - f(0); the chunk is base + 3/4 (x - base),
-/// at least base / 4, in whole pages and multiples of 64 tokens, at most `most` and what the context has left but 100. c drops out. Exact: no
+/// at least base / 4, a multiple of the page size or of 64, whichever is more, at most `most` and what the context has left but 100. c drops out. Exact: no
 /// intermediate value is rounded, so equal arguments give equal chunks on all machines.
 ///
 /// Args:

@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::arrays;
 use crate::bytes;
 use crate::errors::{self, Class};
-use crate::guard::{Guarded, LONG};
+use crate::guard::Guarded;
 use crate::ints::{Borrow, KEY};
 use crate::namespace;
 use crate::results::read_resume;
@@ -312,15 +312,15 @@ impl JournalFile {
     ///     path: of the file.
     ///     mark: how it begins.
     #[new]
-    fn new(path: PathBuf, mark: &[u8]) -> PyResult<Self> {
-        let made = File::create_new(&path).and_then(|mut file| file.write_all(mark).map(|()| file));
+    fn new(py: Python<'_>, path: PathBuf, mark: &[u8]) -> PyResult<Self> {
+        let made = py.detach(|| File::create_new(&path).and_then(|mut file| file.write_all(mark).map(|()| file)));
         match made {
             Ok(file) => Ok(Self { file, path }),
             Err(error) => Err(raise(&error, path)),
         }
     }
 
-    /// Appends a block with its length and checksum. Without the GIL, if it is long.
+    /// Appends a block with its length and checksum. Without the GIL: a disk may stand still.
     ///
     /// Returns:
     ///     Bytes written.
@@ -340,8 +340,7 @@ impl JournalFile {
             (&self.file).write_all(&entries[rest..])?;
             std::io::Result::Ok(front.len() + entries.len())
         };
-        let written = if entries.len() as u64 >= LONG { py.detach(write) } else { write() };
-        written.map_err(|error| raise(&error, self.path.clone()))
+        py.detach(write).map_err(|error| raise(&error, self.path.clone()))
     }
 }
 

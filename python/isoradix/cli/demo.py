@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isoradix import __version__
-from isoradix.cli.errors import OK, UsageError, show_note
+from isoradix.cli.errors import OK, UsageError
 from isoradix.cli.output import show_facts, show_json, show_table
 from isoradix.cli.values import count
 from isoradix.cluster.faults import parse_faults
@@ -33,6 +33,10 @@ EXAMPLES = """Examples:
 
 _TIERS: Final = ("off", "l1", "l2", "l3")
 _FOUND: Final = ("device", "host", "storage")
+_FAULTS: Final = (
+    *("copy-slow", "ack-delay", "alloc-fail", "short-pool", "sleep", "pause"),
+    *("storage-short", "storage-fail", "storage-slow", "storage-hang"),
+)
 _HEADS: Final = 4
 _LAYERS: Final = 4
 _PER_SECOND: Final = 8
@@ -73,17 +77,21 @@ def demo(
     if _HEADS % split:
         raise UsageError(f"--tp is {split}", f"a divisor of the model's {_HEADS} heads")
     faults = tuple(inject or ())
-    parse_faults(faults, split * stages)  # refuses what no rank could do
+    for fault in parse_faults(faults, split * stages):  # refuses what no rank could do
+        if fault.kind not in _FAULTS:
+            raise UsageError(f"--inject {fault.kind} is not for a demo", f"one of {', '.join(_FAULTS)}")
     workload = {"users": count("--users", users, 1, 1000), "rounds": count("--rounds", rounds, 1, 20)}
     guessed = count("--drafts", drafts, 0, 16)
     engine = _engine()
-    room = {"slots": 1024, "host_pages": 96, "batch": 3, "chunk": 128, "context": 4096}
+    asked = engine.requests.Workload(**workload)
+    longest = asked.system + asked.rounds * (asked.question + asked.answer) + guessed
+    room = {"slots": max(1024, 64 * (longest // 32 + 1)), "context": 4 * longest}  # for two of the longest at least
+    room |= {"host_pages": 96, "batch": 3, "chunk": 128}
     chosen = {"tp": split, "pp": stages, "cache": tiers, "drafts": guessed, "dynamic": dynamic}
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="isoradix-demo-") as folder:
         url = storage or f"file://{folder}/kv"
         settings = engine.settings.Settings(**chosen, **room, faults=faults, storage=url if tiers == "l3" else None)
-        asked = engine.requests.Workload(**workload)
         with _watching(settings, workload, hidden=json) as tell:
             outcome = engine.deployment.run(settings, asked, tell)
     _show(outcome, {**chosen, **workload}, monotonic() - began, as_json=json)
@@ -169,5 +177,3 @@ def _show(outcome: Any, chosen: dict[str, Any], seconds: float, as_json: bool) -
             ("digests", f"{digests[0]}, equal on {len(digests)} ranks" if len(digests) > 1 else digests[0]),
         ]
     )
-    if chosen["cache"] != "off":
-        show_note("the answers are those of --tiers off, token by token\n")

@@ -16,6 +16,7 @@ use super::error::StepError;
 use super::jobs::{Job, Work};
 use crate::evidence::RecordKind;
 use crate::operation::{Kind, Subject};
+use crate::ordinal::Ordinal;
 use crate::protocol::{AppliedControl, AppliedFrame, Board};
 
 /// Whether there is external storage.
@@ -71,6 +72,11 @@ impl TieredCache {
         }
     }
 
+    /// The operation by which every rank opens its storage.
+    pub(crate) fn opening(&self) -> Option<Ordinal> {
+        self.jobs.iter().find(|(_, job)| matches!(job.work, Work::Open)).map(|(k, _)| *k)
+    }
+
     /// Takes what a frame decides about storage, after what it does to operations.
     pub(super) fn change_storage(&mut self, frame: &AppliedFrame) -> Result<(), StepError> {
         for control in frame.controls() {
@@ -106,8 +112,7 @@ impl TieredCache {
 
     /// Every rank is asked to open storage, once there is room for an operation.
     pub(super) fn issue_opening(&mut self, board: &mut Board) -> Result<(), StepError> {
-        let opens = self.jobs.values().any(|job| matches!(job.work, Work::Open));
-        if self.attachment != Attachment::Opening || opens || !self.has_room() {
+        if self.attachment != Attachment::Opening || self.opening().is_some() || !self.has_room() {
             return Ok(());
         }
         self.openings += 1;

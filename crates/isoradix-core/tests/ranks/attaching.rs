@@ -82,6 +82,23 @@ fn what_is_wanted_no_more_is_refused_though_it_could_be_opened() {
 }
 
 #[test]
+fn an_opening_that_one_rank_never_answers_is_called_off() {
+    let mut cluster = cluster(false);
+    cluster.step(&[Control::Attach], |_| ());
+    cluster.stations.iter_mut().take(2).for_each(|station| station.open(true));
+    cluster.settle();
+    assert_eq!(attachment(&mut cluster), Attachment::Opening, "the third is still at it");
+    cluster.step(&[Control::Detach], |_| ());
+    cluster.settle();
+    assert_eq!((attachment(&mut cluster), told(&mut cluster)), (Attachment::Absent, vec!["refused"]));
+    cluster.assert_quiet();
+    cluster.stations.iter_mut().for_each(|station| station.opening.clear());
+    open(&mut cluster, [true; 3]);
+    cluster.settle();
+    assert_eq!(attachment(&mut cluster), Attachment::Attached, "it can be attached anew");
+}
+
+#[test]
 fn detaching_writes_what_was_to_be_stored_and_begins_nothing() {
     let mut cluster = cluster(true);
     cluster.step(&[], |station| {

@@ -4,7 +4,6 @@ import logging
 import threading
 from typing import Final
 
-from isoradix import IsoradixError
 from isoradix.storage import Backend
 
 logger: Final = logging.getLogger("isoradix")
@@ -35,7 +34,7 @@ class Clearing:
         while self._takes():
             try:
                 self._backend.clear()
-            except IsoradixError as error:
+            except Exception as error:  # whatever it is, a later wish is heard
                 logger.error("storage was not cleared: %s", error)
             else:
                 logger.info("storage was cleared")
