@@ -64,7 +64,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 class TestOptions:
     def test_nothing_named_is_nothing(self) -> None:
-        assert StorageOptions.of(memory(), Options()) is None
+        assert StorageOptions.of(memory(), Options()).url is None
 
     def test_a_url_goes_before_the_flag(self) -> None:
         asked = StorageOptions.of(memory(hicache_storage_backend="hf3fs"), Options(storage="redis://x"))
@@ -73,7 +73,6 @@ class TestOptions:
     def test_the_servers_file_store_is_a_folder_beside_its_own(self, tmp_path: Path, monkeypatch: Any) -> None:
         monkeypatch.setenv("SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", str(tmp_path / "a b"))
         asked = StorageOptions.of(memory(hicache_storage_backend="file"), Options())
-        assert asked is not None
         assert asked.url == (tmp_path / "a b" / "isoradix").as_uri()
 
     def test_a_cluster_is_found_as_the_server_finds_it(self, monkeypatch: Any) -> None:
@@ -81,20 +80,20 @@ class TestOptions:
             monkeypatch.delenv(f"MOONCAKE_{name}", raising=False)
         monkeypatch.setenv("MOONCAKE_MASTER", "cache:50051")
         asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
-        assert asked is not None
+        assert asked.url is not None
         parsed = StorageURL.parse(asked.url)
         assert (parsed.host, parsed.port, parsed.size("segment", None)) == ("cache", 50051, None)
         parsed.finish()
         monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "4gb")
         monkeypatch.setenv("MOONCAKE_LOCAL_HOSTNAME", "node-1")
         asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
-        assert asked is not None
+        assert asked.url is not None
         parsed = StorageURL.parse(asked.url)
         assert parsed.size("segment", None) == 4 * 10**9
         assert "hostname=node-1" in asked.url
         monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "0")
         asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
-        assert asked is not None
+        assert asked.url is not None
         assert StorageURL.parse(asked.url).size("segment", None, least=0) == 0
 
     def test_a_timeout_is_as_long_as_the_server_says(self, tmp_path: Path) -> None:
@@ -154,7 +153,7 @@ def told(controls: list[Control]) -> list[str]:
 
 class TestPrefetches:
     def ask(self, tree: Tree, *, leads: bool = True, best_effort: bool = False) -> Prefetches:
-        waiting = Prefetches(cast(TieredCache, tree), leads, best_effort)
+        waiting = Prefetches(cast(TieredCache, tree), leads, lambda: best_effort)
         assert waiting.ask("one", np.arange(64), 16, None, 0)
         return waiting
 
@@ -174,7 +173,7 @@ class TestPrefetches:
     def test_who_never_asked_or_was_declined_waits_for_nothing(self) -> None:
         tree = Tree()
         tree.declines = True
-        waiting = Prefetches(cast(TieredCache, tree), True, False)
+        waiting = Prefetches(cast(TieredCache, tree), True, lambda: False)
         assert not waiting.ask("one", np.arange(64), 16, None, 0)
         assert waiting.is_over("one")
         assert waiting.is_over("another")
