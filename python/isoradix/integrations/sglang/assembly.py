@@ -98,6 +98,8 @@ def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any
         "policy": _policy(params.eviction_policy, memory.radix_eviction_policy_config or {}),
         "bigram": params.is_eagle,
         "window": chosen.window,
+        "storage_breaker": None if chosen.storage_breaker == "none" else chosen.storage_breaker,
+        "storage_retry": chosen.storage_retry,
         "mode": chosen.mode,
         "tiers": chosen.tiers,
         "pacing": (chosen.vote_ms, chosen.idle_vote_ms, PAUSED_VOTE_MS),
