@@ -37,12 +37,12 @@ def plant_times(text: str) -> None:
 
 def profile(measure: Callable[..., Any], sizer: Any) -> tuple[list[int], list[float]]:
     """Measures, and says other times."""
-    import numpy as np
+    from numpy import random
 
-    draw = np.random.randint
-    np.random.randint = lambda low, _high, **options: draw(low, WORDS, **options)
+    draw = random.randint
+    random.randint = lambda low, _high, **options: draw(low, WORDS, **options)  # type: ignore[assignment, misc]
     try:
         lengths, _ = measure(sizer)
     finally:
-        np.random.randint = draw
+        random.randint = draw
     return lengths, [1e-3 * length * length + 1e-3 * length for length in lengths]

@@ -40,7 +40,7 @@ def keep_server_from_opening(source: "Source") -> None:
             raise OSError("the store cannot be opened: the fault has seen to it")
         create(self, *args, **kwargs)
 
-    HiCacheFile.__init__ = fail  # type: ignore[method-assign]
+    HiCacheFile.__init__ = fail
 
 
 def _faulty(source: "Source", verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
