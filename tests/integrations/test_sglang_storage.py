@@ -17,7 +17,7 @@ from isoradix import Control, InvalidInputError, TieredCache
 from isoradix.integrations.sglang.clearing import Clearing
 from isoradix.integrations.sglang.options import Options
 from isoradix.integrations.sglang.prefetch import Prefetches
-from isoradix.integrations.sglang.storage import StorageOptions
+from isoradix.integrations.sglang.storage import StorageOptions, url_of
 from isoradix.storage import StorageURL, TemporaryStorageError
 
 
@@ -121,6 +121,67 @@ class TestOptions:
         with pytest.raises(InvalidInputError, match=named) as raised:
             StorageOptions.of(memory(**flags), Options(storage=url))
         assert "hint:" in str(raised.value)
+
+
+def change(**asked: Any) -> Any:
+    """What an administrator sends to attach storage."""
+    usual = {
+        "hicache_storage_backend": "file",
+        "hicache_storage_backend_extra_config_json": None,
+        "hicache_storage_prefetch_policy": None,
+        "hicache_write_policy": None,
+    }
+    return SimpleNamespace(**{**usual, **asked})
+
+
+class TestAttachedLater:
+    def started(self, policy: str) -> tuple[StorageOptions, Any]:
+        flags = memory(
+            hicache_storage_prefetch_policy=policy,
+            hicache_storage_backend_extra_config='{"prefetch_threshold": 64}',
+            hicache_write_policy="write_through",
+        )
+        return StorageOptions.of(flags, Options()), flags
+
+    @pytest.mark.parametrize(
+        ("started", "asked", "policy"),
+        [
+            ("timeout", {}, "timeout"),
+            ("timeout", {"hicache_storage_prefetch_policy": "best_effort"}, "best_effort"),
+            ("best_effort", {"hicache_storage_prefetch_policy": "wait_complete"}, "wait_complete"),
+            ("best_effort", {"hicache_write_policy": "write_through"}, "best_effort"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_timeout_base": 1}'}, "timeout"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_threshold": 64}'}, "timeout"),
+        ],
+    )
+    def test_what_was_said_at_the_start_may_be_said_again(
+        self, started: str, asked: dict[str, str], policy: str
+    ) -> None:
+        options, flags = self.started(started)
+        assert options.policy_of(change(**asked), flags) == policy
+
+    @pytest.mark.parametrize(
+        ("started", "asked", "named"),
+        [
+            ("best_effort", {"hicache_storage_prefetch_policy": "timeout"}, "'timeout'.*started with best_effort"),
+            ("timeout", {"hicache_storage_prefetch_policy": "wait_complete"}, "started with timeout"),
+            ("timeout", {"hicache_storage_prefetch_policy": "soon"}, "'soon'.*wait_complete"),
+            ("timeout", {"hicache_write_policy": "write_back"}, "'write_back'.*started with write_through"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_threshold": 65}'}, "threshold is 65"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_timeout_base": 2}'}, "base is 2"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": "@/etc/hosts"}, "extra_config_json @/etc/hosts"),
+        ],
+    )
+    def test_what_all_ranks_have_agreed_on_stays(self, started: str, asked: dict[str, str], named: str) -> None:
+        options, flags = self.started(started)
+        with pytest.raises(InvalidInputError, match=named) as raised:
+            options.policy_of(change(**asked), flags)
+        assert "hint:" in str(raised.value)
+
+    def test_any_store_can_be_named(self) -> None:
+        assert url_of("redis://cache:6379/0") == "redis://cache:6379/0"
+        with pytest.raises(InvalidInputError, match="hf3fs"):
+            url_of("hf3fs")
 
 
 class Tree:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -12,7 +12,7 @@ from .scenario import Outcome, Scenario, waves
 
 pytestmark = pytest.mark.sglang
 
-RANKS: Final = {"tp2": {"tp": 2}, "pp2": {"pp": 2}, "tp2xpp2": {"tp": 2, "pp": 2}}
+RANKS: Final[dict[str, dict[str, Any]]] = {"tp2": {"tp": 2}, "pp2": {"pp": 2}, "tp2xpp2": {"tp": 2, "pp": 2}}
 ATTACH, DETACH = 4, 13
 many = pytest.mark.parametrize(
     "ranks", [*(pytest.param(ranks, marks=pytest.mark.slow) for ranks in RANKS if ranks != "tp2"), "tp2"]
@@ -20,7 +20,7 @@ many = pytest.mark.parametrize(
 
 
 def scenario(backend: str, folder: Path, ranks: str, run: str) -> Scenario:
-    return Scenario(backend=backend, l2=True, storage=f"file:{folder}", run=run, **RANKS[ranks])  # type: ignore[arg-type]
+    return Scenario(backend=backend, l2=True, storage=f"file:{folder}", run=run, **RANKS[ranks])
 
 
 def right(engines: Engines, asked: Scenario) -> Outcome:

@@ -164,10 +164,10 @@ async def change_storage(client: Any, url: str, **asked: str) -> tuple[int, str]
 
 
 @pytest.mark.parametrize("ranks", [{"tp": 2}, pytest.param({"tp": 2, "pp": 2}, marks=pytest.mark.slow)])
-def test_storage_is_attached_by_an_administrator(backend: str, tmp_path: Path, ranks: dict[str, int]) -> None:
+def test_storage_is_attached_by_an_administrator(backend: str, tmp_path: Path, ranks: dict[str, Any]) -> None:
     args = {"enable_metrics": True, "admin_api_key": KEY}
     environment = {"ISORADIX_STORAGE_BREAKER": "3,1000,1,10000"}
-    scenario = Scenario(backend=backend, l2=True, engine_args=args, environment=environment, **ranks)  # type: ignore[arg-type]
+    scenario = Scenario(backend=backend, l2=True, engine_args=args, environment=environment, **ranks)
     prompt = list(range(10, 10 + 512))
 
     async def talk(client: Any, server: Server) -> None:

@@ -118,8 +118,8 @@ def url_of(backend: str) -> str:
             options = {name: os.environ[variable] for name, variable in _MOONCAKE.items() if os.environ.get(variable)}
             return f"mooncake://{os.environ.get('MOONCAKE_MASTER', '127.0.0.1:50051')}?{urlencode(options)}"
         case _:
-            what = f"--hicache-storage-backend {backend}: there are {', '.join(BACKENDS)}"
-            raise InvalidInputError(f"{what}\nhint: set ISORADIX_STORAGE to the URL of any other store")
+            what = f"storage backend {backend}: there are {', '.join(BACKENDS)}"
+            raise InvalidInputError(f"{what}\nhint: name any other store by its URL, in ISORADIX_STORAGE at the start")
 
 
 def _extra_of_flag(config: str | None) -> dict[str, float]:

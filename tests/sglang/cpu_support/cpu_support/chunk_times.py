@@ -40,7 +40,7 @@ def profile(measure: Callable[..., Any], sizer: Any) -> tuple[list[int], list[fl
     from numpy import random
 
     draw = random.randint
-    random.randint = lambda low, _high, **options: draw(low, WORDS, **options)  # type: ignore[assignment, misc]
+    random.randint = lambda low, _high, **options: draw(low, WORDS, **options)  # type: ignore[assignment]
     try:
         lengths, _ = measure(sizer)
     finally:
