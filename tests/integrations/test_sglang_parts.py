@@ -55,6 +55,10 @@ class TestOptions:
             ({"ISORADIX_REPORT_MS": "300001"}, "ISORADIX_REPORT_MS is 300001: limit 300000, .* default of fatal_ms"),
             ({"ISORADIX_FATAL_MS": "4999"}, "the default of report_ms is 5000: limit 4999, which is ISORADIX_FATAL_MS"),
             ({"ISORADIX_JOURNAL_RECORDS": "4294967296"}, "ISORADIX_JOURNAL_RECORDS is '4294967296'.*4294967295"),
+            ({"ISORADIX_STORAGE_BREAKER": "3,1000"}, "ISORADIX_STORAGE_BREAKER is .*4"),
+            ({"ISORADIX_STORAGE_BREAKER": "3"}, "ISORADIX_STORAGE_BREAKER is '3'"),
+            ({"ISORADIX_STORAGE_BREAKER": "0,1000,1,1000"}, "ISORADIX_STORAGE_BREAKER is .*1"),
+            ({"ISORADIX_STORAGE_RETRY": "3,never,5"}, "ISORADIX_STORAGE_RETRY is .*int"),
             ({"ISORADIX_WAIT_BOARD": "/dev/null/board"}, "ISORADIX_WAIT_BOARD is '/dev/null/board'.*written"),
             ({"ISORADIX_WAIT_BOARD": "no\0path"}, "ISORADIX_WAIT_BOARD is .*written"),
             ({"ISORADIX_CONFIG": "/nowhere/isoradix.toml"}, "/nowhere/isoradix.toml"),
@@ -87,6 +91,7 @@ class TestOptions:
             "journal",
             "mode",
             "tiers",
+            *options.SEVERAL,
         }
         given = options.load({f"ISORADIX_{name.upper()}": str(limit) for name, limit in limits.items()})
         Patience(given.report_ms, given.fatal_ms)
@@ -100,6 +105,27 @@ class TestOptions:
             journal_records=given.journal_records,
             writing=f"back:{int(100 * given.low_water)}",
         )
+
+    @pytest.mark.parametrize("number", [0, 2**32 - 1])
+    def test_every_breaker_and_retry_is_one_of_the_core(self, tmp_path: Path, number: int) -> None:
+        some = max(1, number)
+        breaker = f"{some},{number},{some},{number}"
+        given = options.load(
+            {"ISORADIX_STORAGE_BREAKER": breaker, "ISORADIX_STORAGE_RETRY": f"{some},{number},{number}"}
+        )
+        assert given.storage_breaker == (some, number, some, number)
+        TieredCache(
+            rank=0,
+            host_pages=0,
+            agreement=agree([StartRecord(0, 1, 0).to_bytes()]),
+            storage_breaker=given.storage_breaker,
+            storage_retry=given.storage_retry,
+        )
+        file = tmp_path / "isoradix.toml"
+        file.write_text("storage_breaker = [3, 1000, 1, 10000]\n")
+        assert options.load({"ISORADIX_CONFIG": str(file)}).storage_breaker == (3, 1000, 1, 10000)
+        file.write_text("storage_breaker = 'none'\n")
+        assert options.load({"ISORADIX_CONFIG": str(file)}).storage_breaker == "none"
 
     @pytest.mark.parametrize("name", ["off", "observe", "enforce"])
     def test_every_mode_is_one_of_the_core(self, name: str) -> None:

@@ -17,7 +17,7 @@ from isoradix import Control, InvalidInputError, TieredCache
 from isoradix.integrations.sglang.clearing import Clearing
 from isoradix.integrations.sglang.options import Options
 from isoradix.integrations.sglang.prefetch import Prefetches
-from isoradix.integrations.sglang.storage import StorageOptions
+from isoradix.integrations.sglang.storage import StorageOptions, url_of
 from isoradix.storage import StorageURL, TemporaryStorageError
 
 
@@ -64,7 +64,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 class TestOptions:
     def test_nothing_named_is_nothing(self) -> None:
-        assert StorageOptions.of(memory(), Options()) is None
+        assert StorageOptions.of(memory(), Options()).url is None
 
     def test_a_url_goes_before_the_flag(self) -> None:
         asked = StorageOptions.of(memory(hicache_storage_backend="hf3fs"), Options(storage="redis://x"))
@@ -73,7 +73,6 @@ class TestOptions:
     def test_the_servers_file_store_is_a_folder_beside_its_own(self, tmp_path: Path, monkeypatch: Any) -> None:
         monkeypatch.setenv("SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", str(tmp_path / "a b"))
         asked = StorageOptions.of(memory(hicache_storage_backend="file"), Options())
-        assert asked is not None
         assert asked.url == (tmp_path / "a b" / "isoradix").as_uri()
 
     def test_a_cluster_is_found_as_the_server_finds_it(self, monkeypatch: Any) -> None:
@@ -81,20 +80,20 @@ class TestOptions:
             monkeypatch.delenv(f"MOONCAKE_{name}", raising=False)
         monkeypatch.setenv("MOONCAKE_MASTER", "cache:50051")
         asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
-        assert asked is not None
+        assert asked.url is not None
         parsed = StorageURL.parse(asked.url)
         assert (parsed.host, parsed.port, parsed.size("segment", None)) == ("cache", 50051, None)
         parsed.finish()
         monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "4gb")
         monkeypatch.setenv("MOONCAKE_LOCAL_HOSTNAME", "node-1")
         asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
-        assert asked is not None
+        assert asked.url is not None
         parsed = StorageURL.parse(asked.url)
         assert parsed.size("segment", None) == 4 * 10**9
         assert "hostname=node-1" in asked.url
         monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "0")
         asked = StorageOptions.of(memory(hicache_storage_backend="mooncake"), Options())
-        assert asked is not None
+        assert asked.url is not None
         assert StorageURL.parse(asked.url).size("segment", None, least=0) == 0
 
     def test_a_timeout_is_as_long_as_the_server_says(self, tmp_path: Path) -> None:
@@ -122,6 +121,67 @@ class TestOptions:
         with pytest.raises(InvalidInputError, match=named) as raised:
             StorageOptions.of(memory(**flags), Options(storage=url))
         assert "hint:" in str(raised.value)
+
+
+def change(**asked: Any) -> Any:
+    """What an administrator sends to attach storage."""
+    usual = {
+        "hicache_storage_backend": "file",
+        "hicache_storage_backend_extra_config_json": None,
+        "hicache_storage_prefetch_policy": None,
+        "hicache_write_policy": None,
+    }
+    return SimpleNamespace(**{**usual, **asked})
+
+
+class TestAttachedLater:
+    def started(self, policy: str) -> tuple[StorageOptions, Any]:
+        flags = memory(
+            hicache_storage_prefetch_policy=policy,
+            hicache_storage_backend_extra_config='{"prefetch_threshold": 64}',
+            hicache_write_policy="write_through",
+        )
+        return StorageOptions.of(flags, Options()), flags
+
+    @pytest.mark.parametrize(
+        ("started", "asked", "policy"),
+        [
+            ("timeout", {}, "timeout"),
+            ("timeout", {"hicache_storage_prefetch_policy": "best_effort"}, "best_effort"),
+            ("best_effort", {"hicache_storage_prefetch_policy": "wait_complete"}, "wait_complete"),
+            ("best_effort", {"hicache_write_policy": "write_through"}, "best_effort"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_timeout_base": 1}'}, "timeout"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_threshold": 64}'}, "timeout"),
+        ],
+    )
+    def test_what_was_said_at_the_start_may_be_said_again(
+        self, started: str, asked: dict[str, str], policy: str
+    ) -> None:
+        options, flags = self.started(started)
+        assert options.policy_of(change(**asked), flags) == policy
+
+    @pytest.mark.parametrize(
+        ("started", "asked", "named"),
+        [
+            ("best_effort", {"hicache_storage_prefetch_policy": "timeout"}, "'timeout'.*started with best_effort"),
+            ("timeout", {"hicache_storage_prefetch_policy": "wait_complete"}, "started with timeout"),
+            ("timeout", {"hicache_storage_prefetch_policy": "soon"}, "'soon'.*wait_complete"),
+            ("timeout", {"hicache_write_policy": "write_back"}, "'write_back'.*started with write_through"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_threshold": 65}'}, "threshold is 65"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": '{"prefetch_timeout_base": 2}'}, "base is 2"),
+            ("timeout", {"hicache_storage_backend_extra_config_json": "@/etc/hosts"}, "extra_config_json @/etc/hosts"),
+        ],
+    )
+    def test_what_all_ranks_have_agreed_on_stays(self, started: str, asked: dict[str, str], named: str) -> None:
+        options, flags = self.started(started)
+        with pytest.raises(InvalidInputError, match=named) as raised:
+            options.policy_of(change(**asked), flags)
+        assert "hint:" in str(raised.value)
+
+    def test_any_store_can_be_named(self) -> None:
+        assert url_of("redis://cache:6379/0") == "redis://cache:6379/0"
+        with pytest.raises(InvalidInputError, match="hf3fs"):
+            url_of("hf3fs")
 
 
 class Tree:
@@ -154,7 +214,7 @@ def told(controls: list[Control]) -> list[str]:
 
 class TestPrefetches:
     def ask(self, tree: Tree, *, leads: bool = True, best_effort: bool = False) -> Prefetches:
-        waiting = Prefetches(cast(TieredCache, tree), leads, best_effort)
+        waiting = Prefetches(cast(TieredCache, tree), leads, lambda: best_effort)
         assert waiting.ask("one", np.arange(64), 16, None, 0)
         return waiting
 
@@ -174,7 +234,7 @@ class TestPrefetches:
     def test_who_never_asked_or_was_declined_waits_for_nothing(self) -> None:
         tree = Tree()
         tree.declines = True
-        waiting = Prefetches(cast(TieredCache, tree), True, False)
+        waiting = Prefetches(cast(TieredCache, tree), True, lambda: False)
         assert not waiting.ask("one", np.arange(64), 16, None, 0)
         assert waiting.is_over("one")
         assert waiting.is_over("another")

@@ -48,6 +48,8 @@ class Scenario:
     cache_salts: int = 0
     storage: str = ""  # 'file:FOLDER' or 'mooncake:HOST:PORT', by the server's own flag, below whichever cache it has
     storage_policy: str = "timeout"
+    attach_at: int = 0  # storage comes with this wave, counted from 1; 0: it is there from the start
+    detach_at: int = 0  # and goes with this one; 0: never
     run: str = ""  # servers that differ in this alone do not stand for each other
     consensus_checker: bool = True  # the server's own, over the cache calls of all ranks
     faults: str = ""  # as `isoradix replay --inject` takes them, separated by blanks
@@ -128,6 +130,7 @@ class Outcome:
     cached: list[int] = field(default_factory=list)
     tiers: list[dict[str, int]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # of the wave that it was in
+    storage_changes: list[str] = field(default_factory=list)  # what the server said to each
 
     def summary(self) -> dict[str, Any]:
         """Without what is listed by request."""

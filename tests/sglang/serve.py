@@ -54,8 +54,9 @@ def engine_args(scenario: Scenario) -> dict[str, Any]:
             hicache_write_policy=scenario.write_policy,
         )
     if scenario.storage:
+        if not scenario.attach_at:
+            args["hicache_storage_backend"] = scenario.storage.partition(":")[0]
         args.update(
-            hicache_storage_backend=scenario.storage.partition(":")[0],
             hicache_storage_prefetch_policy=scenario.storage_policy,
             hicache_storage_backend_extra_config=json.dumps({"prefetch_threshold": scenario.page_size}),
         )
@@ -90,10 +91,11 @@ def _converse(engine: Any, scenario: Scenario, outcome: Outcome) -> None:
     started = time.monotonic()
     histories: dict[int, list[int]] = {}
     digest = hashlib.sha256()
-    for wave in waves(scenario):
+    for number, wave in enumerate(waves(scenario), 1):
         prompts = [histories.get(turn.conversation, []) + turn.tokens for turn in wave]
         sent = time.monotonic()
-        replies = _ask(engine, scenario, wave, prompts, _leavers(engine, scenario, wave, histories))
+        beside = [*_leavers(engine, scenario, wave, histories), *_changes(engine, scenario, number, outcome)]
+        replies = _ask(engine, scenario, wave, prompts, beside)
         took = time.monotonic() - sent
         for turn, prompt, reply in zip(wave, prompts, replies, strict=True):
             histories[turn.conversation] = prompt + reply["output_ids"]
@@ -106,7 +108,7 @@ def _converse(engine: Any, scenario: Scenario, outcome: Outcome) -> None:
 
 
 def _ask(
-    engine: Any, scenario: Scenario, wave: list[Turn], prompts: list[list[int]], leavers: Sequence[Any]
+    engine: Any, scenario: Scenario, wave: list[Turn], prompts: list[list[int]], beside: Sequence[Any]
 ) -> list[dict[str, Any]]:
     from sglang.srt.managers.io_struct import GenerateReqInput
 
@@ -118,8 +120,23 @@ def _ask(
     )
     answers = engine.tokenizer_manager.generate_request(request, None)
     replies: list[dict[str, Any]]
-    replies, *_ = engine.loop.run_until_complete(asyncio.gather(anext(answers), *leavers))
+    replies, *_ = engine.loop.run_until_complete(asyncio.gather(anext(answers), *beside))
     return replies
+
+
+def _changes(engine: Any, scenario: Scenario, number: int, outcome: Outcome) -> list[Any]:
+    """Storage comes or goes while the requests of a wave are served."""
+    manager, changes = engine.tokenizer_manager, []
+    if number == scenario.attach_at:
+        changes.append(manager.attach_hicache_storage(scenario.storage.partition(":")[0]))
+    if number == scenario.detach_at:
+        changes.append(manager.detach_hicache_storage())
+    return [_note_change(change, outcome) for change in changes]
+
+
+async def _note_change(change: Any, outcome: Outcome) -> None:
+    answer = await change
+    outcome.storage_changes.append("done" if answer.success else answer.message)
 
 
 def _leavers(engine: Any, scenario: Scenario, wave: list[Turn], histories: Mapping[int, list[int]]) -> list[Any]:

@@ -150,3 +150,49 @@ def test_a_crowd_leaves_nothing_behind(backend: str, sizes: dict[str, Any], tmp_
         answers = sorted((visit.tokens for visit in visits if visit.prompt == prompt), key=len)
         for shorter, longer in itertools.pairwise(answers):
             assert longer[: len(shorter)] == shorter
+
+
+KEY: Final = "an-administrators"
+
+
+async def change_storage(client: Any, url: str, **asked: str) -> tuple[int, str]:
+    """Attaches what is asked for, or detaches where nothing is."""
+    change = client.put if asked else client.delete
+    place, headers = f"{url}/hicache/storage-backend", {"Authorization": f"Bearer {KEY}"}
+    async with change(place, headers=headers, **({"json": asked} if asked else {})) as answer:
+        return answer.status, await answer.text()
+
+
+@pytest.mark.parametrize("ranks", [{"tp": 2}, pytest.param({"tp": 2, "pp": 2}, marks=pytest.mark.slow)])
+def test_storage_is_attached_by_an_administrator(backend: str, tmp_path: Path, ranks: dict[str, Any]) -> None:
+    args = {"enable_metrics": True, "admin_api_key": KEY}
+    environment = {"ISORADIX_STORAGE_BREAKER": "3,1000,1,10000"}
+    scenario = Scenario(backend=backend, l2=True, engine_args=args, environment=environment, **ranks)
+    prompt = list(range(10, 10 + 512))
+
+    async def talk(client: Any, server: Server) -> None:
+        url, store = server.url, (tmp_path / "store").as_uri()
+        status, text = await change_storage(
+            client, url, hicache_storage_backend=store, hicache_write_policy="write_back"
+        )
+        assert (status, "started with write_through" in text) == (400, True), text
+        for name in ("hf3fs", "file:///dev/null/none"):
+            status, text = await change_storage(client, url, hicache_storage_backend=name)
+            assert status == 400, text
+        status, text = await change_storage(client, url, hicache_storage_backend=store)
+        assert status == 200, text
+        status, text = await change_storage(client, url, hicache_storage_backend=store)
+        assert (status, "detach it first" in text) == (400, True), text
+        await call(client, url, Visit(0, "stay", 0, 16), "stored", prompt)
+        for _ in range(2):  # the second time there is none
+            status, text = await change_storage(client, url)
+            assert status == 200, text
+        await asyncio.sleep(1.5)  # metrics are written once a second, while there is something to do
+        await call(client, url, Visit(0, "stay", 0, 4), "counts", prompt)
+        figures = await metrics(client, url)
+        assert figures["isoradix_storage_breaker_open"] == 0
+        assert figures["isoradix_given_up_tokens_total"] == 0
+        assert figures["isoradix_stored_tokens_total"] > 0
+
+    converse(scenario, tmp_path / "log", talk)
+    assert list((tmp_path / "store" / "pages").rglob("*"))

@@ -1,6 +1,7 @@
 """Puts one rank together: options, plane, pools, engine, driver, cache."""
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from isoradix.consensus.plane import first_line
 from isoradix.copies import CopyEngine, engine_for
 from isoradix.driver import Driver
 from isoradix.integrations.sglang import limits, options
+from isoradix.integrations.sglang.attachment import StorageChanges
 from isoradix.integrations.sglang.cache import IsoradixCache
 from isoradix.integrations.sglang.domain import connect
 from isoradix.integrations.sglang.pools import ServerSlots, device_pool, host_pool
@@ -54,16 +56,14 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         logger.error("this rank has no host memory: %s", host.failure)
     plane = connect(ctx.server_args, chosen)
     engine = make_engine(device, host)
-    storage, tier = None, None
-    below: dict[str, Any] = {}
-    if asked is not None:
+    opens = partial(open_tier, ctx=ctx, plane=plane, host=host, memory=memory)
+    tier = None
+    if asked.url is not None:
         try:
-            backend, tier = open_tier(asked, ctx, plane, host, memory)
+            tier = opens(asked.url)
         except Exception as error:
             plane.fail(f"its storage cannot be opened: {first_line(error)}")
             raise
-        storage = (backend, asked.policy == "best_effort")
-        below = {"prefetch_min": max(1, asked.threshold), "prefetch_patience": asked.patience}
     driver = Driver(
         plane,
         engine,
@@ -74,9 +74,11 @@ def _tiered(ctx: Any, memory: Any, chosen: options.Options) -> TieredIsoradixCac
         writing=_writing(memory.hicache_write_policy, int(allocator.size * chosen.low_water)),
         load_back_min=chosen.load_back_min,
         l3=tier,
-        **below,
+        prefetch_min=max(1, asked.threshold),
+        prefetch_patience=asked.patience,
         **_options(params, memory, chosen),
     )
+    storage = StorageChanges(driver, asked, memory, opens)
     cache = TieredIsoradixCache(params, driver, slots, host, ctx.tp_worker.model_runner, storage)
     allocator.get_kvcache().register_layer_transfer_counter(cache.layers)
     ctx.tp_worker.register_hicache_layer_transfer_counter(cache.layers)
@@ -96,6 +98,8 @@ def _options(params: Any, memory: Any, chosen: options.Options) -> dict[str, Any
         "policy": _policy(params.eviction_policy, memory.radix_eviction_policy_config or {}),
         "bigram": params.is_eagle,
         "window": chosen.window,
+        "storage_breaker": None if chosen.storage_breaker == "none" else chosen.storage_breaker,
+        "storage_retry": chosen.storage_retry,
         "mode": chosen.mode,
         "tiers": chosen.tiers,
         "pacing": (chosen.vote_ms, chosen.idle_vote_ms, PAUSED_VOTE_MS),

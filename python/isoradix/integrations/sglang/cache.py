@@ -22,6 +22,7 @@ from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
 from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
 from isoradix.driver import Driver
+from isoradix.integrations.sglang.chunks import Chunks
 from isoradix.integrations.sglang.events import for_server, lora_name
 from isoradix.integrations.sglang.guard import Guard
 from isoradix.integrations.sglang.pools import ServerSlots
@@ -71,6 +72,7 @@ class IsoradixCache(BasePrefixCache):
         self.driver = driver
         self.tree = driver.cache
         self.slots = slots
+        self.chunks = Chunks(driver.plane.place.leads)
         self._bigram = int(params.is_eagle)
         self._counts_hits = self.tree.policy.startswith(("lfu", "slru")) or (
             get_memory().hicache_write_policy == "write_through_selective"
@@ -100,7 +102,8 @@ class IsoradixCache(BasePrefixCache):
         try:
             if self._open:
                 self.end_step()
-            self.driver.enter(self._controls())
+            frame = self.driver.enter((*self._controls(), *self.chunks.controls()))
+            self.chunks.hear(frame.controls)
             self._open = True
             if self._metrics is not None:
                 self._metrics.write()

@@ -14,16 +14,20 @@ from isoradix import InvalidInputError
 
 PREFIX: Final = "ISORADIX_"
 FILE: Final = "ISORADIX_CONFIG"
+SEVERAL: Final = ("storage_breaker", "storage_retry")
+"""Numbers: between commas in the environment, a list in the file."""
 
 logger: Final = logging.getLogger("isoradix")
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 _Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=2**32 - 1)]
+_Few = Annotated[int, msgspec.Meta(ge=1, le=2**32 - 1)]
+_Pause = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Those up to `idle_vote_ms` are equal on all ranks, or the start is refused.
+    """Those up to `storage_retry` are equal on all ranks, or the start is refused.
 
     `ISORADIX_CONFIG` names a TOML file; `ISORADIX_<FIELD>` goes before it.
     """
@@ -45,6 +49,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """From one vote to the next while copies are under way: about a step, since only a step reads what was voted."""
     idle_vote_ms: _Milliseconds = 20
     """The same while there are none."""
+    storage_breaker: tuple[_Few, _Pause, _Few, _Pause] | Literal["none"] = (5, 10_000, 2, 30_000)
+    """When external storage is left alone: failures in a row, ms for which it is, trials that must go well then, ms
+    after which an operation counts as failed; `none` to go on asking whatever it does."""
+    storage_retry: tuple[_Few, _Pause, _Pause] = (3, 100, 5_000)
+    """Attempts of what storage has failed, in all; ms before a store's second, and at most."""
     report_ms: _Count = 5_000
     """How long a rank waits for another before it says so in the log."""
     fatal_ms: _Count = 300_000
@@ -81,7 +90,8 @@ def load(environment: Mapping[str, str] = os.environ) -> Options:
     names = {field: f"{field} in {path}" for field in given}
     for variable, field in variables.items():
         if environment.get(variable):
-            given[field], names[field] = environment[variable], variable
+            text = environment[variable]
+            given[field], names[field] = text.split(",") if field in SEVERAL and "," in text else text, variable
     if strange := sorted(name for name in environment if name.startswith(PREFIX) and name not in {*variables, FILE}):
         logger.warning("%s: no option, not read\nhint: there are %s", ", ".join(strange), ", ".join(sorted(variables)))
     try:
@@ -89,7 +99,7 @@ def load(environment: Mapping[str, str] = os.environ) -> Options:
     except msgspec.ValidationError as error:
         # it has the limit, and the field behind a `$.`
         what, _, field = str(error).partition(" - at `$.")
-        field = field.rstrip("`")
+        field = field.rstrip("`").partition("[")[0]
         if field not in given:
             listed = ", ".join(Options.__struct_fields__)
             raise InvalidInputError(f"{FILE} is {path!r}: {what}\nhint: the options are {listed}") from error

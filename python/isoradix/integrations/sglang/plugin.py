@@ -12,6 +12,11 @@ STEP_BOUNDARY: Final = "sglang.srt.managers.scheduler.Scheduler.ingest_requests"
 """The one call that every event loop of the scheduler makes once a round, on every rank."""
 EVENT_LOOP: Final = "sglang.srt.managers.scheduler.Scheduler.run_event_loop"
 """All that a scheduler does once it has started."""
+ATTACH: Final = "sglang.srt.managers.scheduler.Scheduler.attach_hicache_storage_wrapped"
+DETACH: Final = "sglang.srt.managers.scheduler.Scheduler.detach_hicache_storage_wrapped"
+"""Where a scheduler is asked to change external storage."""
+CHUNKS: Final = "sglang.srt.managers.scheduler_components.dynamic_chunk_sizer.DynamicChunkSizer"
+"""What gives a scheduler the lengths of its chunks."""
 
 logger: Final = logging.getLogger("isoradix")
 
@@ -38,6 +43,10 @@ def _hook() -> None:
 
     HookRegistry.register(STEP_BOUNDARY, begin_step, HookType.BEFORE)
     HookRegistry.register(EVENT_LOOP, run_event_loop, HookType.AROUND)
+    HookRegistry.register(ATTACH, attach, HookType.AROUND)
+    HookRegistry.register(DETACH, detach, HookType.AROUND)
+    HookRegistry.register(f"{CHUNKS}.profile_and_fit", profile_chunks, HookType.AROUND)
+    HookRegistry.register(f"{CHUNKS}.predict", next_chunk, HookType.AROUND)
 
 
 def begin_step(scheduler: Any, *_args: Any, **_options: Any) -> None:
@@ -56,6 +65,31 @@ def run_event_loop(run: Callable[..., Any], scheduler: Any, *args: Any, **option
         if fail is not None:
             fail(error)
         raise
+
+
+def attach(answer: Callable[..., Any], scheduler: Any, request: Any) -> Any:
+    """Storage is to be attached. The server's own way, if its cache is another one, or has no host memory."""
+    storage = getattr(scheduler.tree_cache, "storage", None)
+    return answer(scheduler, request) if storage is None else storage.attach(scheduler, request)
+
+
+def detach(answer: Callable[..., Any], scheduler: Any, request: Any) -> Any:
+    """Storage is to be detached: see `attach`."""
+    storage = getattr(scheduler.tree_cache, "storage", None)
+    return answer(scheduler, request) if storage is None else storage.detach(scheduler, request)
+
+
+def profile_chunks(measure: Callable[..., bool], sizer: Any) -> bool:
+    """Times of prefills are measured. The server's own way, if its cache is another one."""
+    chunks = getattr(sizer.tree_cache, "chunks", None)
+    return measure(sizer) if chunks is None else bool(chunks.profile(measure, sizer))
+
+
+def next_chunk(predict: Callable[..., int | None], sizer: Any, history_len: int) -> int | None:
+    """The length of a chunk behind so many tokens: see `profile_chunks`."""
+    chunks = getattr(sizer.tree_cache, "chunks", None)
+    length: int | None = predict(sizer, history_len) if chunks is None else chunks.next(history_len)
+    return length
 
 
 def make_cache(ctx: Any) -> Any:

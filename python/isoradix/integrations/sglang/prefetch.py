@@ -1,6 +1,6 @@
 """The server's requests that wait for external storage."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class Prefetches:
         best_effort: whether a request takes what has come when it could be admitted, and waits for no more.
     """
 
-    def __init__(self, tree: TieredCache, leads: bool, best_effort: bool) -> None:
+    def __init__(self, tree: TieredCache, leads: bool, best_effort: Callable[[], bool]) -> None:
         self._tree, self._leads, self._best_effort = tree, leads, best_effort
         self._asked: dict[Hashable, _Asked] = {}
         self._enough: dict[PrefetchTicket, None] = {}
@@ -52,7 +52,7 @@ class Prefetches:
         asked = self._asked.get(request)
         if asked is None or self._tree.prefetch_state(asked.ticket) == "over":
             return True
-        if self._best_effort and self._leads:
+        if self._leads and self._best_effort():
             self._enough[asked.ticket] = None
         return False
 

@@ -1,9 +1,8 @@
 """The cache with host memory below: what the server calls its hierarchical cache."""
 
-import logging
 from collections.abc import Sized
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,19 +17,12 @@ from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
 from isoradix import Control, HostLockReceipt, InvalidInputError, NodeHandle, OutOfSlotsError, StaleHandleError
 from isoradix.driver import Driver
+from isoradix.integrations.sglang.attachment import StorageChanges
 from isoradix.integrations.sglang.cache import IsoradixCache, Locked, Receipt, namespace_of, tokens_of
-from isoradix.integrations.sglang.clearing import Clearing
 from isoradix.integrations.sglang.layers import LayerCounter
 from isoradix.integrations.sglang.pools import ServerSlots
 from isoradix.integrations.sglang.prefetch import Prefetches
 from isoradix.kv import HostPool
-from isoradix.storage import Backend
-
-logger: Final = logging.getLogger("isoradix")
-
-AT_START: Final = (
-    "isoradix opens its external storage when the server starts; restart it with ISORADIX_STORAGE=URL, or without"
-)
 
 
 class Controller:
@@ -77,7 +69,7 @@ class TieredIsoradixCache(IsoradixCache):
         params, driver, slots: of `IsoradixCache`.
         host: the host pages of this rank, which it closes.
         model_runner: the server's; copies follow its forward stream.
-        storage: external storage, which it closes, and whether requests wait for it no longer than they must.
+        storage: what the server is told of external storage while it runs.
     """
 
     hicache_storage_pass_prefix_keys = False
@@ -92,14 +84,11 @@ class TieredIsoradixCache(IsoradixCache):
         slots: ServerSlots,
         host: HostPool,
         model_runner: Any,
-        storage: tuple[Backend, bool] | None = None,
+        storage: StorageChanges,
     ) -> None:
         super().__init__(params, driver, slots)
-        self._backend: Backend | None = None if storage is None else storage[0]
-        self._clearing = None if storage is None else Clearing(storage[0])
-        best_effort = storage is not None and storage[1]
-        self.enable_storage = storage is not None
-        self._prefetches = Prefetches(self.tree, driver.plane.place.leads, best_effort)
+        self.storage = storage
+        self._prefetches = Prefetches(self.tree, driver.plane.place.leads, lambda: storage.policy == "best_effort")
         self.layers = LayerCounter()
         self.cache_controller = Controller(self.tree, self.layers)
         self.full_kv_pool_host = HostTokens(self.tree)
@@ -116,12 +105,12 @@ class TieredIsoradixCache(IsoradixCache):
 
     def begin_step(self, scheduler: Any) -> None:
         """A round begins: see `IsoradixCache`."""
-        # the server asks for prefetches where a flag of its own names a store, and this one may be named elsewhere
-        scheduler.enable_hicache_storage = self.enable_storage
         super().begin_step(scheduler)
+        scheduler.enable_hicache_storage = self.enable_storage
+        self.storage.settle()
 
     def _controls(self) -> list[Control]:
-        return self._prefetches.controls() if self.enable_storage else []
+        return self._prefetches.controls()
 
     def end_step(self) -> None:
         """What the step wished for begins, after what the model was given to compute before."""
@@ -189,8 +178,6 @@ class TieredIsoradixCache(IsoradixCache):
         try:
             super().release_host_resources()
         finally:
-            if self._backend is not None:
-                self._backend.close()
             self._host.close()
 
     # walking
@@ -264,6 +251,11 @@ class TieredIsoradixCache(IsoradixCache):
     # external storage
 
     @property
+    def enable_storage(self) -> bool:
+        """Whether requests may wait for it: from the same step on, and up to the same, on all ranks."""
+        return self.tree.attachment == "attached"
+
+    @property
     def ongoing_prefetch(self) -> Sized:
         """Requests that wait for it."""
         return self._prefetches
@@ -306,20 +298,9 @@ class TieredIsoradixCache(IsoradixCache):
         """Nothing is told before it is agreed."""
         return 0
 
-    def attach_storage_backend(self, *_args: Any, **_options: Any) -> tuple[bool, str]:
-        """Refused."""
-        return False, AT_START
-
-    def detach_storage_backend(self) -> tuple[bool, str]:
-        """Refused."""
-        return False, AT_START
-
     def clear_storage_backend(self) -> bool:
         """Begins to remove all pages of the store; whether there is one. The log says when it is done, or why not."""
-        if self._clearing is None:
-            return False
-        self._clearing.begin()
-        return True
+        return self.storage.clear()
 
     def get_last_hash_value(self, _node: NodeHandle) -> None:
         """Names of pages are the tier's own."""

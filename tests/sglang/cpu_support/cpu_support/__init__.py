@@ -22,3 +22,7 @@ def register() -> None:
         from .corruption import plant_corruption
 
         plant_corruption(os.environ["ISORADIX_TEST_CORRUPT"])
+    if os.environ.get("ISORADIX_TEST_CHUNKS"):
+        from .chunk_times import plant_times
+
+        plant_times(os.environ["ISORADIX_TEST_CHUNKS"])

@@ -17,7 +17,7 @@ from isoradix.cluster.faults import Fault, parse_faults
 from isoradix.cluster.injector import Injector
 
 from .storage_faults import KINDS as STORAGE_KINDS
-from .storage_faults import HungEngine, plant_in_server
+from .storage_faults import HungEngine, keep_server_from_opening, plant_in_server
 
 logger = logging.getLogger(__name__)
 RANKS_MAX: Final = 1024
@@ -214,4 +214,5 @@ _SERVER: Final = {
     "short-pool": _short_pool,
     "sleep": _sleep,
     **dict.fromkeys(STORAGE_KINDS, plant_in_server),
+    "storage-unopened": keep_server_from_opening,
 }

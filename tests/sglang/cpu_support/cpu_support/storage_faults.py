@@ -29,6 +29,20 @@ def plant_in_server(source: "Source") -> None:
                 setattr(store, verb, _faulty(source, verb, getattr(store, verb)))
 
 
+def keep_server_from_opening(source: "Source") -> None:
+    """The server's store of files."""
+    from sglang.srt.mem_cache.hicache_storage import HiCacheFile
+
+    create = HiCacheFile.__init__
+
+    def fail(self: Any, *args: Any, **kwargs: Any) -> None:
+        if source.strikes():
+            raise OSError("the store cannot be opened: the fault has seen to it")
+        create(self, *args, **kwargs)
+
+    HiCacheFile.__init__ = fail
+
+
 def _faulty(source: "Source", verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
     def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not source.strikes():
