@@ -65,8 +65,8 @@ def run(
 ) -> list[Any]:
     """What `body` gave on each rank, or the error that it or the start raised.
 
-    `body` is a function of a module; `given` are arguments that it finds in `Member.given`, `options` are the driver's. `main` is what a
-    process runs, if it is not a driver's rank.
+    `body` is a function of a module; `given` are arguments that it finds in `Member.given`, `options` are the
+    driver's. `main` is what a process runs, if it is not a driver's rank.
     """
     address = f"127.0.0.1:{free_port()}"
     answers = _server.Queue()

@@ -1,8 +1,9 @@
 """A storm of aborts, as one rank lives through it.
 
-Two groups of stages, prefill and decode, each with a leader of its own. A request holds a slot on each rank from its question to its
-verdict. What a rank sees of it comes at a time of its own, drawn from rank and request: ready, failed, nothing but pending, or no word
-at all. The leaders abort in steps of their own, so a request may be in any state by then.
+Two groups of stages, prefill and decode, each with a leader of its own. A request holds a slot on each rank from its
+question to its verdict. What a rank sees of it comes at a time of its own, drawn from rank and request: ready,
+failed, nothing but pending, or no word at all. The leaders abort in steps of their own, so a request may be in any
+state by then.
 """
 
 from dataclasses import dataclass

@@ -184,6 +184,11 @@ impl DecisionQueue {
             self.agreed_base = vote.base;
             self.take_reports(vote);
         }
+        if self.step == 0 {
+            // the clock begins with the first ruling, and so does the patience for what was asked before
+            let deadline_ms = ruling.now_ms.saturating_add(self.patience_ms);
+            self.tokens.iter_mut().for_each(|token| token.deadline_ms = deadline_ms);
+        }
         (self.step, self.now_ms) = (ruling.step, ruling.now_ms);
         let mut decided = Vec::new();
         for at in 0..self.tokens.len() {

@@ -268,6 +268,17 @@ fn who_says_nothing_is_missing_and_who_waits_is_late() {
     }
 }
 
+/// A monotonic clock does not begin at 0.
+#[test]
+fn what_is_asked_before_the_first_step_is_not_late() {
+    let mut queue = DecisionQueue::new(0, 2, PATIENCE_MS).unwrap();
+    queue.ask(1, 1).unwrap();
+    for (now_ms, verdicts) in [(1_000_000, 0), (1_000_000 + PATIENCE_MS, 1)] {
+        let ruling = queue.rule(now_ms, None, &[]);
+        assert_eq!(queue.apply(&ruling).unwrap().len(), verdicts);
+    }
+}
+
 #[test]
 fn a_refused_call_changes_nothing() {
     let mut queue = DecisionQueue::new(0, 2, PATIENCE_MS).unwrap();
