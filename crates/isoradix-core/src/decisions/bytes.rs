@@ -56,8 +56,8 @@ impl Ruling {
         for word in [self.step, vote, base, self.now_ms, self.digest, 0] {
             bytes.extend(word.to_le_bytes());
         }
-        words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
-        self.aborts.iter().for_each(|request| bytes.extend(request.to_le_bytes()));
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.extend(self.aborts.iter().flat_map(|request| request.to_le_bytes()));
         let sum = checksum(&bytes);
         bytes[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
         bytes

@@ -187,7 +187,9 @@ impl DecisionQueue {
         if self.step == 0 {
             // the clock begins with the first ruling, and so does the patience for what was asked before
             let deadline_ms = ruling.now_ms.saturating_add(self.patience_ms);
-            self.tokens.iter_mut().for_each(|token| token.deadline_ms = deadline_ms);
+            for token in &mut self.tokens {
+                token.deadline_ms = deadline_ms;
+            }
         }
         (self.step, self.now_ms) = (ruling.step, ruling.now_ms);
         let mut decided = Vec::new();
