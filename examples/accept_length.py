@@ -1,7 +1,8 @@
 """Speculative decoding: how many drafted tokens are accepted, equal on all ranks: python examples/accept_length.py
 
-Ranks verify a draft by logits that may differ in the last bit, so one may accept a token that another one does not. What is agreed is the
-MIN for each request. Drafts are numbered: a minimum mixes no offers about two of them. Meanwhile ranks step on, with other work.
+Ranks verify a draft by logits that may differ in the last bit, so one may accept a token that another one does not.
+What is agreed is the MIN for each request. Drafts are numbered: a minimum mixes no offers about two of them.
+Meanwhile ranks step on, with other work.
 """
 
 import multiprocessing
@@ -15,7 +16,7 @@ RANKS, REQUESTS, DRAFTED, DRAFTS = 3, 4, 5, 30
 
 
 def verify(own, draft):
-    """Tokens of each request that this rank accepts: the model's answer, one less where a rounding went the other way."""
+    """Tokens of each request that this rank accepts: one less where a rounding went the other way."""
     model = random.Random(draft)
     return [max(0, model.randrange(DRAFTED + 1) - (own.random() < 0.2)) for _ in range(REQUESTS)]
 

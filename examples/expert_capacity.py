@@ -1,7 +1,8 @@
 """Capacity of experts that is equal on all ranks, without a wait: python examples/expert_capacity.py
 
-Each rank has buffers of its own for the tokens that go to an expert, and how many are free changes at moments of its own. A rank that
-drops tokens by what is free here drops others than its neighbours. So ranks offer what they have, and use the MIN, from one step on.
+Each rank has buffers of its own for the tokens that go to an expert, and how many are free changes at moments of its
+own. A rank that drops tokens by what is free here drops others than its neighbours. So ranks offer what they have,
+and use the MIN, from one step on.
 """
 
 import multiprocessing
@@ -15,7 +16,7 @@ RANKS, EXPERTS, STEPS = 3, 4, 60
 
 
 def dispatch(tokens, capacity):
-    """Which tokens go to which expert: the first ones, as far as it has room. The same on all ranks for equal capacity."""
+    """Which tokens go to which expert: the first ones, as far as it has room. Equal for equal capacity."""
     room, sent = list(capacity), []
     for token, expert in tokens:
         if room[expert]:

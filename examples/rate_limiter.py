@@ -1,7 +1,8 @@
 """A rate limit that all ranks apply at one step: python examples/rate_limiter.py
 
-The tokens of a bucket come by a clock, and each rank has its own. So the leader's clock alone fills the buckets, and what it grants comes
-with a step. No rank admits more than the one that has room for the fewest: that is a MIN. Queues are equal, so what is admitted is, too.
+The tokens of a bucket come by a clock, and each rank has its own. So the leader's clock alone fills the buckets, and
+what it grants comes with a step. No rank admits more than the one that has room for the fewest: that is a MIN. Queues
+are equal, so what is admitted is, too.
 """
 
 import multiprocessing
@@ -46,8 +47,8 @@ def rank_main(rank, address, answers):
             room = agreed.minimum[0] if agreed.minimum else 0
             step = agreed.step
             for tenant, grant in enumerate(agreed.said):
-                for _ in range(min(grant, len(queues[tenant]))):
-                    admitted.append((step, tenant, queues[tenant].popleft()))
+                count = min(grant, len(queues[tenant]))
+                admitted += [(step, tenant, queues[tenant].popleft()) for _ in range(count)]
             time.sleep(0.004 * own.random())
     answers.put((rank, admitted, step))
 

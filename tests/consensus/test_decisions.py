@@ -9,8 +9,9 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.consensus import storm as storms
+from tests.consensus.decision_bodies import late_member, minima, other_settings, parts
 from tests.consensus.ranks import run
-from tests.consensus.steps import Member, main
+from tests.consensus.steps import main
 from tests.consensus.storm import Storm, storm
 
 from isoradix import BackpressureError, DivergenceError, InputTypeError, InvalidInputError, ProtocolError
@@ -86,27 +87,6 @@ def test_a_minimum_of_one_rank() -> None:
 # processes
 
 
-def late_member(member: Member) -> list[str]:
-    """The last rank says nothing of the first request, and that it waits for the second; the third is ready."""
-    decisions = Decisions(member.plane, patience_ms=300)
-    for request in (1, 2, 3):
-        decisions.ask(request)
-    last = member.rank == member.plane.topology.ranks - 1
-    for request, report in [(1, None if last else "ready"), (2, "pending" if last else "ready"), (3, "ready")]:
-        if report is not None:
-            decisions.report(request, 1, report)  # type: ignore[arg-type]
-    said = []
-    while not decisions.stopped:
-        for one in decisions.step(last=member.leads and decisions.open == 0):
-            try:
-                one.require_ready()
-                said.append(f"request {one.request} is ready")
-            except NotReady as error:
-                said.append(str(error).partition("\n")[0])
-    decisions.leave()
-    return said
-
-
 def test_who_holds_a_request_up_is_named_on_every_rank(tmp_path: Path) -> None:
     said = start(Topology(pp=3), late_member, tmp_path)
     assert said[0] == said[1] == said[2]
@@ -117,13 +97,6 @@ def test_who_holds_a_request_up_is_named_on_every_rank(tmp_path: Path) -> None:
     ]
 
 
-def parts(member: Member) -> None:
-    decisions = Decisions(member.plane)
-    for number in range(50):
-        decisions.ask(number + (1000 if (member.rank, number) == (1, 20) else 0))
-        decisions.step()
-
-
 def test_a_rank_that_asks_otherwise_ends_the_plane(tmp_path: Path) -> None:
     errors = start(Topology(tp=2), parts, tmp_path)
     assert all(isinstance(error, DivergenceError | PlaneLost) for error in errors)
@@ -131,26 +104,9 @@ def test_a_rank_that_asks_otherwise_ends_the_plane(tmp_path: Path) -> None:
     assert "digest of the ruling" in str(errors[1])
 
 
-def other_settings(member: Member) -> None:
-    Decisions(member.plane, window=64 + member.rank)
-
-
 def test_settings_are_compared(tmp_path: Path) -> None:
     errors = start(Topology(tp=2), other_settings, tmp_path)
     assert all("rank 1 starts decisions of window 65" in str(error) for error in errors), errors
-
-
-def minima(member: Member) -> list[tuple[int, Any]]:
-    """Offers under numbers: a minimum mixes no two of them."""
-    agreed, number, found = AgreedMin(member.plane, 2), 0, []
-    while not agreed.stopped:
-        agreed.offer([10 * number + member.rank, 10 * number - member.rank], number)
-        now = agreed.step([number] if member.leads else (), last=member.leads and number == 20)
-        if now.number == number:
-            found.append((now.step, now.minimum))
-            number += 1
-    agreed.leave()
-    return found
 
 
 def test_a_minimum_is_of_one_question_and_comes_at_one_step(tmp_path: Path) -> None:
