@@ -60,7 +60,7 @@ def run(
     *given: Any,
     report_ms: int = PATIENCE.report_ms,
     fatal_ms: int = PATIENCE.fatal_ms,
-    main: Callable[..., None] | None = None,
+    main: Any = None,
     **options: Any,
 ) -> list[Any]:
     """What `body` gave on each rank, or the error that it or the start raised.
