@@ -927,6 +927,67 @@ class RunAhead:
     def full_edge(self) -> int | None:
         """The edge that has no room for one more frame; None if all have."""
 
+# decisions
+@final
+class DecisionVote:
+    """One vote's result, closed: for the leader's `DecisionQueue.rule`."""
+
+@final
+class Decided:
+    """A verdict about one request in one epoch, the same on all ranks at one step."""
+
+    @property
+    def request(self) -> int:
+        """The request."""
+    @property
+    def epoch(self) -> int:
+        """Its epoch."""
+    @property
+    def verdict(self) -> Literal["ready", "failed", "aborted", "timed_out", "missing"]:
+        """What was decided."""
+    @property
+    def rank(self) -> int | None:
+        """The first rank of the domain that failed, waits or has not reported."""
+
+@final
+class DecisionQueue:
+    """Questions about requests whose answer each rank finds out by itself: is it ready everywhere?"""
+
+    def __new__(cls, rank: int, window: int, patience_ms: int) -> DecisionQueue: ...
+    def ask(self, request: int, epoch: int) -> None:
+        """Asks whether a request is ready everywhere."""
+    def retract(self, request: int) -> None:
+        """Takes a question back without a verdict."""
+    def forget(self, request: int) -> None:
+        """The request is over: nothing is remembered of it any more."""
+    def apply(self, ruling: BytesLike) -> list[Decided]:
+        """Applies a ruling: the verdicts of this step."""
+    def report(self, request: int, epoch: int, report: Literal["pending", "ready", "failed"]) -> bool:
+        """What this rank sees of a request; whether it counts for this epoch."""
+    def fill(self, out: Words) -> None:
+        """Writes this rank's ballot."""
+    def complete(self, reduced: Words) -> DecisionVote:
+        """Takes what the ranks have reduced."""
+    def rule(self, now_ms: int, newest: DecisionVote | None = None, aborts: Sequence[int] = ()) -> bytes:
+        """The leader's ruling of the next step."""
+    def is_open(self, request: int) -> bool:
+        """Whether a request has a question without a verdict."""
+    @property
+    def open(self) -> int:
+        """Questions without a verdict."""
+    @property
+    def remembered(self) -> int:
+        """Requests that are remembered."""
+    @property
+    def digest(self) -> int:
+        """Digest of all questions, retractions and verdicts."""
+    @property
+    def step(self) -> int:
+        """Steps so far."""
+    @property
+    def words(self) -> int:
+        """Items of a ballot."""
+
 # effects
 @final
 class StoredRun:
@@ -1533,7 +1594,7 @@ class ProtocolError(IsoradixError, RuntimeError):
     """Bytes that are no frame, ranks that refuse to start together, or a call out of order. Nothing changed."""
 
 class BackpressureError(ProtocolError, RuntimeError):
-    """Frames in flight have reached their bound on an edge. Nothing changed: call again when one was delivered."""
+    """Frames in flight, or open questions, are as many as may be. Nothing changed: call again when one is through."""
 
     edge: int | None  # which, counted from 0
 

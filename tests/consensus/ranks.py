@@ -55,23 +55,25 @@ def free_port() -> int:
 def run(
     plane: Any,
     topology: Topology,
-    body: Callable[[Member], Any],
+    body: Callable[[Any], Any],
     folder: Path,
     *given: Any,
     report_ms: int = PATIENCE.report_ms,
     fatal_ms: int = PATIENCE.fatal_ms,
+    main: Any = None,
     **options: Any,
 ) -> list[Any]:
     """What `body` gave on each rank, or the error that it or the start raised.
 
-    `body` is a function of a module; `given` are arguments that it finds in `Member.given`, `options` are the driver's.
+    `body` is a function of a module; `given` are arguments that it finds in `Member.given`, `options` are the
+    driver's. `main` is what a process runs, if it is not a driver's rank.
     """
     address = f"127.0.0.1:{free_port()}"
     answers = _server.Queue()
     shared = (plane, topology, body, folder, given, (report_ms, fatal_ms), options, address)
     barrier = _server.Barrier(topology.ranks)
     processes = [
-        _server.Process(target=_one, args=(rank, *shared, barrier, answers), daemon=True)
+        _server.Process(target=main or _one, args=(rank, *shared, barrier, answers), daemon=True)
         for rank in range(topology.ranks)
     ]
     for process in processes:

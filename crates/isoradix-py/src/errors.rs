@@ -114,7 +114,7 @@ const SPECS: [Spec; 16] = [
         attributes: &["edge"],
         ..Spec::new(
             c"isoradix.BackpressureError",
-            c"Frames in flight have reached their bound on an edge. Nothing changed: make the same call again when one has been delivered.",
+            c"Frames in flight, or open questions, have reached their bound. Nothing changed: make the same call again when one is through.",
             PyType::new::<PyRuntimeError>,
         )
     },

@@ -14,6 +14,7 @@ mod bytes;
 mod cache;
 mod chunking;
 mod connection;
+mod decisions;
 mod errors;
 mod events;
 mod facts;
@@ -63,6 +64,7 @@ fn _isoradix(module: &Bound<'_, PyModule>) -> PyResult<()> {
     ranks::register(module)?;
     budget::register(module)?;
     chunking::register(module)?;
+    decisions::register(module)?;
     progress::register(module)?;
     rows::register(module)?;
     connection::register(module)?;

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from isoradix import DivergenceError, IsoradixError, Patience, ProtocolError, Rank
+from isoradix import DivergenceError, InvalidInputError, IsoradixError, Patience, ProtocolError, Rank
 from isoradix.consensus.frames import FrameTree
 from isoradix.consensus.lifeline import Beat, Lifelines, Verdict
 from isoradix.consensus.links import connect
@@ -41,6 +41,7 @@ class RemotePlane:
         epoch: the group's incarnation: a new one for every start on the same store.
         address: of this machine, as the other ranks reach it.
         wait_board: a folder for the wait board; `default_folder()` if None.
+        name: of the plane, where a rank has several: letters, digits and `_`, equal on all ranks.
 
     Raises:
         PlaneLost: a rank did not come, or the store or a connection was lost.
@@ -57,7 +58,10 @@ class RemotePlane:
         epoch: int = 0,
         address: str = "127.0.0.1",
         wait_board: Path | None = None,
+        name: str = "",
     ) -> None:
+        if name and not name.isidentifier():
+            raise InvalidInputError(f"name is {name!r}, expected letters, digits and _\nhint: for example 'prefill'")
         self.topology = topology
         self.place: Place = topology.place(rank)
         self.epoch = epoch
@@ -67,11 +71,11 @@ class RemotePlane:
         self._failure: Exception | None = None
         self._tell_lost: Callable[[], None] = lambda: None
         self._rank: Rank | None = None
-        self._waits = WaitBoard(wait_board, rank, self.place.member, epoch, self.place.domain, topology.members)
+        self._waits = WaitBoard(wait_board, rank, self.place.member, epoch, self.place.domain, topology.members, name)
         self._groups: dict[str, Group] = {}
         self._lifelines: Lifelines | None = None
         try:
-            meeting = meet(topology, rank, store, patience, epoch=epoch, address=address)
+            meeting = meet(topology, rank, store, patience, epoch=epoch, address=address, name=name)
             self._meeting: Meeting = meeting
             # in one order on all ranks
             for name, members in self._group_members().items():
@@ -102,7 +106,7 @@ class RemotePlane:
             topology, rank, patience: as above.
             store_address: host and port of the store.
             hosts_store: whether this rank serves it: true on exactly one rank of the deployment.
-            options: `epoch` and `wait_board`, as above.
+            options: all others, as above.
         """
         store, address = open_store(store_address, hosts_store, patience)
         plane = None

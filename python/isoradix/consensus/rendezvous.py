@@ -71,15 +71,17 @@ class Meeting:
         return PlaneLost(f"{what}\nhint: {hint}", tuple(missing), what)
 
 
-def meet(topology: Topology, rank: int, store: Any, patience: Patience, *, epoch: int, address: str) -> Meeting:
-    """Waits until all ranks of this rank's domain are there.
+def meet(
+    topology: Topology, rank: int, store: Any, patience: Patience, *, epoch: int, address: str, name: str = ""
+) -> Meeting:
+    """Waits until all ranks of this rank's domain are there, where they meet by this name.
 
     Raises:
         PlaneLost: one did not come.
         InvalidInputError: there is no such rank.
     """
     place = topology.place(rank)
-    corner = dist.PrefixStore(f"isoradix/{epoch}/{place.domain}", store)
+    corner = dist.PrefixStore(f"isoradix/{epoch}/{place.domain}{f'/{name}' if name else ''}", store)
     meeting = Meeting(corner, place, topology, epoch, patience, address)
     meeting.tell("here", address)
     return meeting

@@ -4,31 +4,26 @@ It fills a ballot, has it reduced, checks and keeps what comes back. Nobody on t
 next frame.
 """
 
-import logging
-import threading
 import time
 from collections.abc import Callable
-from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from isoradix import Board, DivergenceError, Reduced, VoteMachine, blame
 from isoradix.consensus.plane import PlaneCounts
 from isoradix.consensus.reducers import Reducer
+from isoradix.consensus.rounds import RoundThread
 from isoradix.consensus.waits import ALL, WaitBoard
 
-log = logging.getLogger("isoradix")
 
-_END_S: Final = 5.0
-
-
-class VoteThread:
+class VoteThread(RoundThread):
     """Votes until every rank has applied the stop frame.
 
     Args:
         machine, board: of this rank.
-        reducer: the votes' own group.
-        waits, counts: where waits are published, and votes counted.
         on_vote: called after each vote with whether some rank is paused.
-        on_failure: called once, on this thread, with what has ended it early.
+        all others: of `RoundThread`.
     """
 
     def __init__(
@@ -41,45 +36,22 @@ class VoteThread:
         on_vote: Callable[[bool], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
-        self._machine, self._board, self.reducer = machine, board, reducer
-        self._waits, self._counts = waits, counts
-        self._on_vote, self._on_failure = on_vote, on_failure
-        self._ending = threading.Event()
+        super().__init__(machine.rank, reducer, waits, counts, on_failure)
+        self._machine, self._board, self._on_vote = machine, board, on_vote
         self.newest: tuple[Reduced | None, int] = (None, 0)
         """The newest vote that is completed here, and when it was, on this rank's monotonic clock in nanoseconds."""
         self.parted: DivergenceError | None = None
         """What a vote has shown first, where the ranks' mode lets them go on."""
-        self._thread = threading.Thread(target=self._run, name=f"isoradix-votes-{machine.rank}", daemon=True)
-        self._thread.start()
+        self.begin()
 
-    def join(self) -> None:
-        """Waits for the last vote."""
-        self._thread.join()
+    def pace(self) -> int | None:
+        return self._machine.pace()
 
-    def end(self) -> None:
-        """Ends it after the reducer was cut. A no-op the second time."""
-        self._ending.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(_END_S)
-            if self._thread.is_alive():
-                log.error("rank %d: the vote thread does not end: its sockets could not be cut", self._machine.rank)
+    def fill(self, words: npt.NDArray[np.int64]) -> None:
+        self._machine.fill(self._board, words)
 
-    def _run(self) -> None:
-        try:
-            while (pause_ms := self._machine.pace()) is not None and not self._ending.is_set():
-                if pause_ms and self._counts.votes:
-                    self._ending.wait(pause_ms / 1000)
-                self._vote()
-        except Exception as error:
-            if not self._ending.is_set():
-                self._on_failure(error)
-
-    def _vote(self) -> None:
-        machine, words = self._machine, self.reducer.words
-        machine.fill(self._board, words)
-        vote = self._counts.votes
-        with self._waits.waiting("vote", ALL, vote, vote - 1):
-            self.reducer.reduce()
+    def complete(self, words: npt.NDArray[np.int64]) -> None:
+        machine = self._machine
         try:
             self.newest = machine.complete(self._board, words), time.monotonic_ns()
         except DivergenceError as error:

@@ -137,10 +137,11 @@ class WaitBoard:
         epoch: the group's incarnation.
         domain: of the deployment.
         members: ranks of the domain.
+        name: of the plane, where a rank has several.
     """
 
     def __init__(
-        self, folder: Path | None, rank: int, member: int, epoch: int, domain: int = 0, members: int = 0
+        self, folder: Path | None, rank: int, member: int, epoch: int, domain: int = 0, members: int = 0, name: str = ""
     ) -> None:
         folder = default_folder() if folder is None else folder
         self.rank, self.member, self.epoch, self.domain, self.members = rank, member, epoch, domain, members
@@ -148,7 +149,7 @@ class WaitBoard:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _remove_left_behind(folder)
-            self.path = folder / f"{os.getpid()}-rank{rank}.waits"
+            self.path = folder / f"{os.getpid()}-rank{rank}{f'-{name}' if name else ''}.waits"
             size = _OWN_HEAD_BYTES + _SLOT_BYTES * len(OPERATIONS)
             self.path.write_bytes(bytes(size))
             with self.path.open("r+b") as file:

@@ -11,6 +11,11 @@ pub enum DecisionError {
         /// Tokens that a vote has room for.
         window: u32,
     },
+    /// More requests would be remembered than there may be.
+    Crowded {
+        /// Requests that may be.
+        limit: u32,
+    },
     /// The request had a token of this epoch, or of a later one.
     Epoch {
         /// The request.
@@ -49,6 +54,10 @@ impl fmt::Display for DecisionError {
             Self::Full { window } => write!(
                 f,
                 "no room for another question: {window} are open, limit {window}\nhint: ask in a later step, on all ranks alike, or make the window wider"
+            ),
+            Self::Crowded { limit } => write!(
+                f,
+                "{limit} requests are remembered, limit {limit}\nhint: forget each request that is over, on all ranks alike"
             ),
             Self::Epoch { request, epoch, last } => write!(
                 f,

@@ -21,9 +21,13 @@
 //! the clock in rulings. Where a token is over its deadline and some rank has not reported at all, the verdict says that, and
 //! not that the request was slow.
 //!
+//! A request is remembered from its first question until it is forgotten: so long its epochs only grow, and a late failure is kept for
+//! its next one. Whoever asks forgets, once the request is over; at [`DECISION_REQUESTS_MAX`] no other is taken in.
+//!
 //! The vector is one of its own: a ballot's slots hold numbers of operations of a cache, and this is of use to schedulers that have
-//! none. Files, each importing only from those before it: `error`, `report`, `token`, `vote`, `ruling`, `queue`.
+//! none. Files, each importing only from those before it: `error`, `report`, `token`, `vote`, `ruling`, `queue`, `bytes`.
 
+mod bytes;
 mod error;
 mod queue;
 mod report;
@@ -33,9 +37,10 @@ mod tests;
 mod token;
 mod vote;
 
+pub use bytes::{RULING_ABORTS_MAX, RULING_HEADER_BYTES};
 pub use error::DecisionError;
-pub use queue::{DECISION_WINDOW_MAX, DecisionQueue};
-pub use report::Report;
+pub use queue::{DECISION_REQUESTS_MAX, DECISION_WINDOW_MAX, DecisionQueue};
+pub use report::{DECISION_RANKS_MAX, Report};
 pub use ruling::Ruling;
 pub use token::{Decided, Verdict};
 pub use vote::{DECISION_HEADER_WORDS, DecisionVote};

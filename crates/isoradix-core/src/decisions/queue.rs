@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::error::DecisionError;
-use super::report::Report;
+use super::report::{self, DECISION_RANKS_MAX, Report};
 use super::ruling::Ruling;
 use super::token::{Decided, State, Token, Verdict};
 use super::vote::{BASE, DECISION_HEADER_WORDS, DecisionVote, RETIRED, VOTE};
@@ -12,6 +12,9 @@ use crate::provenance::PerRank;
 
 /// The widest window of open questions.
 pub const DECISION_WINDOW_MAX: u32 = 4096;
+
+/// Requests that are remembered at a time: each from its first question until it is forgotten.
+pub const DECISION_REQUESTS_MAX: u32 = 65_536;
 
 /// What is known of a request.
 #[derive(Debug, Default)]
@@ -25,6 +28,7 @@ struct Request {
 
 /// The questions of one rank, equal on all ranks but for what this rank itself has reported.
 pub struct DecisionQueue {
+    rank: u32,
     window: u32,
     patience_ms: u64,
     tokens: VecDeque<Token>,
@@ -46,16 +50,18 @@ pub struct DecisionQueue {
 impl DecisionQueue {
     /// An empty one, equal on all ranks.
     ///
-    /// `window` is 1 to [`DECISION_WINDOW_MAX`] open questions, `patience_ms` how long each may take.
+    /// `rank` is below [`DECISION_RANKS_MAX`], `window` is 1 to [`DECISION_WINDOW_MAX`] open questions, `patience_ms` how long each may take.
     ///
     /// # Errors
-    /// The window is out of its range.
-    pub fn new(window: u32, patience_ms: u64) -> Result<Self, DecisionError> {
+    /// The rank or the window is out of its range.
+    pub fn new(rank: u32, window: u32, patience_ms: u64) -> Result<Self, DecisionError> {
         if window == 0 || window > DECISION_WINDOW_MAX {
             let (given, expected) = (window.into(), window.clamp(1, DECISION_WINDOW_MAX).into());
             return Err(DecisionError::Mismatch { what: "window", given, expected });
         }
+        same("rank", rank.into(), rank.min(DECISION_RANKS_MAX - 1).into())?;
         Ok(Self {
+            rank,
             window,
             patience_ms,
             tokens: VecDeque::new(),
@@ -77,6 +83,24 @@ impl DecisionQueue {
         self.tokens.iter().filter(|token| token.state == State::Open).count()
     }
 
+    /// Whether a request has a question without a verdict.
+    #[must_use]
+    pub fn is_open(&self, request: u64) -> bool {
+        self.ordinal(request).is_ok()
+    }
+
+    /// Requests that are remembered.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Steps so far.
+    #[must_use]
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
     /// Digest of all questions, retractions and verdicts so far: equal on all ranks at each step.
     #[must_use]
     pub fn digest(&self) -> u64 {
@@ -94,7 +118,7 @@ impl DecisionQueue {
     /// Asks whether a request is ready everywhere.
     ///
     /// # Errors
-    /// It has a token of this epoch or a later one, or an open one; or there is no room.
+    /// It has a token of this epoch or a later one, or an open one; or there is no room for another token or another request.
     pub fn ask(&mut self, request: u64, epoch: u32) -> Result<(), DecisionError> {
         let known = self.requests.get(&request);
         if let Some(known) = known {
@@ -104,6 +128,8 @@ impl DecisionQueue {
             if epoch <= known.epoch {
                 return Err(DecisionError::Epoch { request, epoch, last: known.epoch });
             }
+        } else if self.requests.len() >= DECISION_REQUESTS_MAX as usize {
+            return Err(DecisionError::Crowded { limit: DECISION_REQUESTS_MAX });
         }
         let ordinal = self.base + self.tokens.len() as u64;
         if ordinal >= self.agreed_base + u64::from(self.window) {
@@ -158,17 +184,24 @@ impl DecisionQueue {
             self.agreed_base = vote.base;
             self.take_reports(vote);
         }
+        if self.step == 0 {
+            // the clock begins with the first ruling, and so does the patience for what was asked before
+            let deadline_ms = ruling.now_ms.saturating_add(self.patience_ms);
+            for token in &mut self.tokens {
+                token.deadline_ms = deadline_ms;
+            }
+        }
         (self.step, self.now_ms) = (ruling.step, ruling.now_ms);
         let mut decided = Vec::new();
         for at in 0..self.tokens.len() {
             let token = &self.tokens[at];
             if token.state == State::Open
-                && let Some(verdict) = verdict(token, ruling)
+                && let Some((verdict, rank)) = verdict(token, ruling)
             {
                 let (request, epoch) = (token.request, token.epoch);
                 self.close(self.base + at as u64);
                 self.record(2 + verdict as u64, request, epoch);
-                decided.push(Decided { request, epoch, verdict });
+                decided.push(Decided { request, epoch, verdict, rank });
             }
         }
         self.settle();
@@ -203,13 +236,17 @@ impl DecisionQueue {
     /// `out` has another number of words.
     pub fn fill(&mut self, out: &mut [i64]) -> Result<(), DecisionError> {
         same("words of the ballot", out.len() as u64, self.words() as u64)?;
+        let rank = self.rank;
         set_pair(out, VOTE, self.vote);
         set_pair(out, BASE, self.vote_base);
         out[RETIRED] = self.base.cast_signed();
         for (ordinal, word) in (self.vote_base..).zip(&mut out[DECISION_HEADER_WORDS..]) {
             *word = match ordinal.checked_sub(self.base) {
                 None => i64::MAX,
-                Some(_) => self.tokens.get_mut(index(ordinal, self.base)).map_or(-1, Token::word),
+                Some(_) => self
+                    .tokens
+                    .get_mut(index(ordinal, self.base))
+                    .map_or(report::word(None, rank), |token| token.word(rank)),
             };
         }
         Ok(())
@@ -233,12 +270,14 @@ impl DecisionQueue {
 
     // the leader's
 
-    /// The ruling of the next step. It is applied on this rank by `apply`, as on all others.
+    /// The ruling of the next step. It is applied on this rank by `apply`, as on all others. Of `aborts` it takes those that have a
+    /// question without a verdict.
     #[must_use]
     pub fn rule(&self, now_ms: u64, newest: Option<&DecisionVote>, aborts: &[u64]) -> Ruling {
-        let vote = newest.filter(|vote| vote.vote >= self.votes_applied).cloned();
+        let vote = newest.filter(|vote| vote.vote >= self.votes_applied).map(|vote| self.asked_in(vote));
         let now_ms = now_ms.max(self.now_ms);
-        Ruling { step: self.step + 1, now_ms, digest: self.digest, vote, aborts: aborts.to_vec() }
+        let aborts = aborts.iter().copied().filter(|request| self.is_open(*request)).collect();
+        Ruling { step: self.step + 1, now_ms, digest: self.digest, vote, aborts }
     }
 
     // inside
@@ -266,11 +305,18 @@ impl DecisionQueue {
         }
     }
 
+    /// A vote without its words about what was never asked.
+    fn asked_in(&self, vote: &DecisionVote) -> DecisionVote {
+        let asked = index(self.base + self.tokens.len() as u64, vote.base);
+        let reports = vote.reports.iter().copied().take(asked).collect();
+        DecisionVote { vote: vote.vote, base: vote.base, reports }
+    }
+
     fn take_reports(&mut self, vote: &DecisionVote) {
-        for (ordinal, report) in (vote.base..).zip(&vote.reports) {
+        for (ordinal, word) in (vote.base..).zip(&vote.reports) {
             let at = ordinal.checked_sub(self.base).map(|_| index(ordinal, self.base));
             if let Some(token) = at.and_then(|at| self.tokens.get_mut(at)) {
-                token.agreed = *report;
+                token.agreed = Some(report::parts(*word));
             }
         }
     }
@@ -281,19 +327,19 @@ impl DecisionQueue {
     }
 }
 
-/// What a ruling decides about an open token: an abort goes before a failure, and that before what is ready or late.
-fn verdict(token: &Token, ruling: &Ruling) -> Option<Verdict> {
+/// What a ruling decides about an open token, and which rank is why: an abort goes before a failure, and that before what is ready or late.
+fn verdict(token: &Token, ruling: &Ruling) -> Option<(Verdict, Option<u32>)> {
     if ruling.aborts.contains(&token.request) {
-        return Some(Verdict::Aborted);
-    }
-    if token.agreed == Report::Failed.word() {
-        return Some(Verdict::Failed);
-    }
-    if token.agreed == Report::Ready.word() {
-        return Some(Verdict::Ready);
+        return Some((Verdict::Aborted, None));
     }
     let late = ruling.now_ms >= token.deadline_ms;
-    late.then_some(if token.agreed < 0 { Verdict::Missing } else { Verdict::TimedOut })
+    match token.agreed {
+        Some((Some(Report::Failed), rank)) => Some((Verdict::Failed, Some(rank))),
+        Some((Some(Report::Ready), _)) => Some((Verdict::Ready, None)),
+        Some((Some(Report::Pending), rank)) => late.then_some((Verdict::TimedOut, Some(rank))),
+        Some((None, rank)) => late.then_some((Verdict::Missing, Some(rank))),
+        None => late.then_some((Verdict::Missing, None)),
+    }
 }
 
 /// Where the token of an ordinal is.

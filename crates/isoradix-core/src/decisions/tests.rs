@@ -50,8 +50,8 @@ struct Domain {
 
 impl Domain {
     fn new(ranks: usize, window: u32) -> Self {
-        let member = || Member {
-            queue: DecisionQueue::new(window, PATIENCE_MS).unwrap(),
+        let member = |rank| Member {
+            queue: DecisionQueue::new(rank, window, PATIENCE_MS).unwrap(),
             rulings: VecDeque::new(),
             verdicts: Vec::new(),
             digests: Vec::new(),
@@ -59,7 +59,7 @@ impl Domain {
             reported: BTreeMap::new(),
             late: BTreeSet::new(),
         };
-        let members = (0..ranks).map(|_| member()).collect();
+        let members = (0..u32::try_from(ranks).unwrap()).map(member).collect();
         Self { members, newest: None, now_ms: 0, asked: BTreeSet::new(), retracted: BTreeSet::new() }
     }
 
@@ -67,6 +67,7 @@ impl Domain {
     fn lead(&mut self, aborts: &[u64], acts: &[Act]) {
         self.now_ms += 10;
         let ruling = self.members[0].queue.rule(self.now_ms, self.newest.as_ref(), aborts);
+        let ruling = Ruling::from_bytes(&ruling.to_bytes()).expect("rulings survive their bytes");
         for member in &mut self.members {
             member.rulings.push_back((ruling.clone(), acts.to_vec()));
         }
@@ -150,12 +151,15 @@ impl Domain {
             assert_eq!((&member.verdicts, &member.digests), (&first.verdicts, &first.digests));
         }
         let mut over = self.retracted.clone();
-        for (_, Decided { request, epoch, verdict }) in &first.verdicts {
+        for (_, Decided { request, epoch, verdict, rank }) in &first.verdicts {
             assert!(over.insert((*request, *epoch)), "request {request} of epoch {epoch} has two ends");
             let reports = self.members.iter().map(|member| member.reported.get(&(*request, *epoch)).copied());
             match verdict {
                 Verdict::Ready => assert!(reports.clone().all(|report| report == Some(Report::Ready))),
-                Verdict::Failed => assert!(reports.clone().any(|report| report == Some(Report::Failed))),
+                Verdict::Failed => {
+                    let named = reports.clone().nth(rank.unwrap() as usize).unwrap();
+                    assert_eq!(named, Some(Report::Failed), "rank {rank:?} is named");
+                }
                 Verdict::Aborted | Verdict::TimedOut | Verdict::Missing => {}
             }
         }
@@ -259,12 +263,25 @@ fn who_says_nothing_is_missing_and_who_waits_is_late() {
         }
         let last = (0..60).map(|_| next(&mut domain)).last();
         assert_eq!(last, Some(vec![verdict; 2]));
+        let decided = domain.members[0].verdicts.last().unwrap().1;
+        assert_eq!(decided.rank, Some(1), "who holds the others up is named");
+    }
+}
+
+/// A monotonic clock does not begin at 0.
+#[test]
+fn what_is_asked_before_the_first_step_is_not_late() {
+    let mut queue = DecisionQueue::new(0, 2, PATIENCE_MS).unwrap();
+    queue.ask(1, 1).unwrap();
+    for (now_ms, verdicts) in [(1_000_000, 0), (1_000_000 + PATIENCE_MS, 1)] {
+        let ruling = queue.rule(now_ms, None, &[]);
+        assert_eq!(queue.apply(&ruling).unwrap().len(), verdicts);
     }
 }
 
 #[test]
 fn a_refused_call_changes_nothing() {
-    let mut queue = DecisionQueue::new(2, PATIENCE_MS).unwrap();
+    let mut queue = DecisionQueue::new(0, 2, PATIENCE_MS).unwrap();
     queue.ask(1, 5).unwrap();
     queue.ask(2, 5).unwrap();
     let digest = queue.digest();
@@ -282,5 +299,28 @@ fn a_refused_call_changes_nothing() {
     assert_eq!((queue.digest(), queue.open()), (digest, 2));
     queue.retract(1).unwrap();
     assert_eq!(queue.ask(1, 5), Err(DecisionError::Epoch { request: 1, epoch: 5, last: 5 }));
-    assert!(DecisionQueue::new(0, 1).is_err());
+    assert!(DecisionQueue::new(0, 0, 1).is_err());
+    assert!(DecisionQueue::new(DECISION_RANKS_MAX, 1, 1).is_err());
+}
+
+#[test]
+fn requests_are_remembered_until_they_are_forgotten() {
+    let mut queue = DecisionQueue::new(0, 1, PATIENCE_MS).unwrap();
+    for request in 0..u64::from(DECISION_REQUESTS_MAX) {
+        queue.ask(request, 1).unwrap();
+        queue.retract(request).unwrap();
+        // the window slides by votes
+        let mut ballot = vec![0; queue.words()];
+        queue.fill(&mut ballot).unwrap();
+        queue.complete(&ballot).unwrap();
+        queue.fill(&mut ballot).unwrap();
+        let vote = queue.complete(&ballot).unwrap();
+        let ruling = queue.rule(0, Some(&vote), &[]);
+        queue.apply(&ruling).unwrap();
+    }
+    assert_eq!(queue.ask(u64::MAX, 1), Err(DecisionError::Crowded { limit: DECISION_REQUESTS_MAX }));
+    queue.ask(7, 2).unwrap();
+    queue.retract(7).unwrap();
+    queue.forget(7).unwrap();
+    assert_eq!(queue.remembered(), DECISION_REQUESTS_MAX as usize - 1);
 }

@@ -1,6 +1,6 @@
 //! One question about one request in one epoch.
 
-use super::report::Report;
+use super::report::{self, Report};
 use crate::provenance::PerRank;
 
 /// What was decided about a request, on all ranks alike.
@@ -28,6 +28,9 @@ pub struct Decided {
     pub epoch: u32,
     /// What was decided.
     pub verdict: Verdict,
+    /// The first rank that was not ready, of a verdict for which there is one: what it has reported is why. None too where no vote had
+    /// spoken of the question.
+    pub rank: Option<u32>,
 }
 
 /// Where a token is in its life.
@@ -46,8 +49,8 @@ pub(super) struct Token {
     /// When it is over, by the clock in rulings.
     pub(super) deadline_ms: u64,
     pub(super) state: State,
-    /// The smallest report, as the last ruling that carried a vote says: -1 where some rank has none.
-    pub(super) agreed: i64,
+    /// The smallest report and whose it is, as the last ruling that carried a vote says: none where some rank has none.
+    pub(super) agreed: Option<(Option<Report>, u32)>,
     own: Option<PerRank<Report>>,
     /// Whether what this rank has reported is its last word.
     settled: bool,
@@ -56,7 +59,7 @@ pub(super) struct Token {
 impl Token {
     pub(super) fn new(request: u64, epoch: u32, deadline_ms: u64, own: Option<Report>) -> Self {
         let own_report = own.map(PerRank::observe);
-        Self { request, epoch, deadline_ms, state: State::Open, agreed: -1, own: own_report, settled: own.is_some() }
+        Self { request, epoch, deadline_ms, state: State::Open, agreed: None, own: own_report, settled: own.is_some() }
     }
 
     /// Takes this rank's report. Whether it counts: a report after ready or failed does not.
@@ -69,14 +72,14 @@ impl Token {
         counts
     }
 
-    /// Its word in a ballot: -1 where this rank has not reported, and no stake where it has its verdict.
-    pub(super) fn word(&mut self) -> i64 {
+    /// Its word in the ballot of a rank; no stake where it has its verdict.
+    pub(super) fn word(&mut self, rank: u32) -> i64 {
         if self.state == State::Closed {
             return i64::MAX;
         }
-        let Some(own) = self.own.take() else { return -1 };
+        let Some(own) = self.own.take() else { return report::word(None, rank) };
         let (kept, voted) = own.fork();
         self.own = Some(kept);
-        voted.into_ballot().word()
+        report::word(Some(voted.into_ballot()), rank)
     }
 }

@@ -5,7 +5,7 @@
 //! | 0, 1 | ordinal of the vote and its complement |
 //! | 2, 3 | ordinal of the first token, and its complement: `retired` of the vote before |
 //! | 4 | leading tokens that have their verdict, in rulings applied here |
-//! | 5.. | each token's report: see [`Report`](super::Report); -1 none yet, `i64::MAX` it has its verdict |
+//! | 5.. | each token's report (-1 none yet, 0 failed, 1 pending, 2 ready) times 4,096, plus the rank; `i64::MAX` it has its verdict |
 
 /// Words before the first token's.
 pub const DECISION_HEADER_WORDS: usize = 5;

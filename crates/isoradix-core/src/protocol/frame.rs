@@ -49,7 +49,7 @@ pub const FRAME_CONTROLS_MAX: usize = 1024;
 const MAGIC: u32 = u32::from_le_bytes(*b"IRXF");
 pub(super) const VERSION: u16 = 1;
 const CONTROL_BYTES: usize = 16;
-const CHECKSUM: std::ops::Range<usize> = 56..64;
+pub(crate) const CHECKSUM: std::ops::Range<usize> = 56..64;
 const NO_VOTE: u64 = u64::MAX;
 
 /// Who takes part: a rank of one consensus domain in one epoch.
@@ -279,8 +279,8 @@ fn vector(bytes: &[u8]) -> Option<Reduced> {
     (!bytes.is_empty()).then(|| Reduced::from_words(words.collect()))
 }
 
-/// Hash of all bytes but those that hold it. It finds damage and mix-ups; it proves no origin.
-fn checksum(bytes: &[u8]) -> u64 {
+/// Hash of all bytes but those that hold it, 56 to 63. It finds damage and mix-ups; it proves no origin.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let mut head = [0; FRAME_HEADER_BYTES];
     head[..CHECKSUM.start].copy_from_slice(&bytes[..CHECKSUM.start]);
     let mut hasher = RunHasher::new();
@@ -294,16 +294,16 @@ fn checksum(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn length(bytes: &[u8], expected: usize) -> Result<(), FrameError> {
+pub(crate) fn length(bytes: &[u8], expected: usize) -> Result<(), FrameError> {
     let (got, expected) = (bytes.len() as u64, expected as u64);
     if got == expected { Ok(()) } else { Err(FrameError::Length { got, expected }) }
 }
 
-fn field(field: &'static str, value: u64, expected: u64, at: usize) -> FrameError {
+pub(crate) fn field(field: &'static str, value: u64, expected: u64, at: usize) -> FrameError {
     FrameError::Field { field, value, expected, at: at as u64 }
 }
 
-fn exactly(name: &'static str, value: u64, expected: u64, at: usize) -> Result<(), FrameError> {
+pub(crate) fn exactly(name: &'static str, value: u64, expected: u64, at: usize) -> Result<(), FrameError> {
     if value == expected { Ok(()) } else { Err(field(name, value, expected, at)) }
 }
 
@@ -315,15 +315,15 @@ pub(super) fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     out
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes_at(bytes, at))
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes_at(bytes, at))
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes_at(bytes, at))
 }
 

@@ -32,7 +32,7 @@ mod digests;
 mod divergence_mode;
 mod error;
 mod follower;
-mod frame;
+pub(crate) mod frame;
 mod layout;
 mod leader;
 mod reduced;

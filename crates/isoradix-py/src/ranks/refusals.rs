@@ -91,6 +91,12 @@ pub(crate) fn from_divergence(py: Python<'_>, divergence: &Divergence) -> PyErr 
     parted(py, divergence.to_string(), Facts::of(divergence))
 }
 
+/// A queue of decisions was given what another one has made.
+#[cold]
+pub(crate) fn parted_decisions(py: Python<'_>, message: String) -> PyErr {
+    parted(py, message, Facts { kind: "decisions", ranks: Vec::new(), step: None, vote: None })
+}
+
 #[cold]
 pub(crate) fn from_backpressure(py: Python<'_>, pressure: Backpressure) -> PyErr {
     let error = errors::new(py, Class::Backpressure, pressure.to_string());

@@ -26,6 +26,11 @@ pub(crate) const DOORS: &[(&str, &str)] = &[
     ("VoteMachine::refill", "vote-moment"),
     // Of a rank that is alone in its domain: where there are others, all vote equally often.
     ("VoteMachine::has_news", "vote-count"),
+    // Decisions about requests: what a rank reports, votes, and the leader's clock and aborts.
+    ("DecisionQueue::report", "readiness"),
+    ("DecisionQueue::fill", "readiness"),
+    ("DecisionQueue::complete", "readiness"),
+    ("DecisionQueue::rule", "readiness-timeout"),
     // Trailing state, round by round.
     ("TrailingVote::ballot", "trailing-end"),
     ("TrailingVote::complete", "trailing-end"),
