@@ -24,6 +24,8 @@ struct Request {
     open: Option<u64>,
     /// A failure that this rank reported when its epoch was settled here: its report of the next one.
     failed_late: bool,
+    /// Whether this rank's report of this epoch is that it failed: said again, that is nothing new.
+    failed: bool,
 }
 
 /// The questions of one rank, equal on all ranks but for what this rank itself has reported.
@@ -135,9 +137,10 @@ impl DecisionQueue {
         if ordinal >= self.agreed_base + u64::from(self.window) {
             return Err(DecisionError::Full { window: self.window });
         }
-        let own = known.is_some_and(|known| known.failed_late).then_some(Report::Failed);
+        let failed = known.is_some_and(|known| known.failed_late);
+        let own = failed.then_some(Report::Failed);
         self.tokens.push_back(Token::new(request, epoch, self.now_ms.saturating_add(self.patience_ms), own));
-        self.requests.insert(request, Request { epoch, open: Some(ordinal), failed_late: false });
+        self.requests.insert(request, Request { epoch, open: Some(ordinal), failed_late: false, failed });
         self.record(0, request, epoch);
         Ok(())
     }
@@ -224,8 +227,9 @@ impl DecisionQueue {
         }
         let at = known.open.map(|ordinal| index(ordinal, self.base));
         let counts = at.is_some_and(|at| self.tokens[at].report(report));
-        if !counts && report == Report::Failed {
-            known.failed_late = true;
+        if report == Report::Failed {
+            known.failed_late |= !counts && !known.failed;
+            known.failed |= counts;
         }
         Ok(counts)
     }

@@ -107,7 +107,7 @@ impl Domain {
         let counts = member.queue.report(request, epoch, PerRank::observe(report)).unwrap();
         if counts && report != Report::Pending {
             assert_eq!(member.reported.insert((request, epoch), report), None, "the first stays");
-        } else if !counts && report == Report::Failed {
+        } else if report == Report::Failed && member.reported.get(&(request, epoch)) != Some(&Report::Failed) {
             member.late.insert(request);
         }
     }
