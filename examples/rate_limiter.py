@@ -30,6 +30,7 @@ class Buckets:
             self.filled[tenant] = min(BURST, self.filled[tenant] + rate * (now - self.since))
             grants.append(min(int(self.filled[tenant]), most))
             self.filled[tenant] -= grants[-1]
+            most -= grants[-1]  # the room is for all tenants together
         self.since = now
         return grants
 

@@ -18,8 +18,7 @@ LOG: Final = logging.getLogger("isoradix.storage")
 Opener = Callable[[], "Storage"]
 """Opens this rank's storage, on a thread of its own: it may take its time, and raises what is in its way. Closing what
 it gives closes all that it has opened."""
-NOT_WANTED: Final = "it is not wanted any more"
-ANOTHER: Final = "another rank could not open its storage: the log of that rank says why"
+ANOTHER: Final = "another rank could not open its storage, and its log says why; or it was called off"
 
 
 class Attaching:
@@ -37,6 +36,8 @@ class Attaching:
         """The operation of which every rank still waits for this one's answer."""
         self._asked: int | None = None
         """The last one, answered or not."""
+        self._begun: int | None = None
+        """The last one that this rank has begun to answer."""
         self._opened: Storage | None = None
         self._reason: str | None = None
 
@@ -52,9 +53,9 @@ class Attaching:
 
     def _begin(self) -> None:
         opens, operation = self._opens, self._operation
-        if opens is None or operation is None:
+        if opens is None or operation is None or operation == self._begun:
             return  # all ranks wait until this one was told how
-        self._opens = None
+        self._opens, self._begun = None, operation
         threading.Thread(target=self._open, args=(opens, operation), name="isoradix-attach", daemon=True).start()
 
     def _open(self, opens: Opener, operation: int) -> None:
@@ -84,21 +85,22 @@ class Attaching:
             if self._asked != operation:
                 return False
             if self._operation == operation:  # else it was answered, and that was its end
-                self._operation, self._opens, self._reason = None, None, NOT_WANTED
+                self._operation, self._opens, self._reason = None, None, None
                 self._board.finish(operation)
             return True
 
     def take(self) -> "Storage":
         """What was opened: it is attached on every rank."""
-        opened, self._opened = self._opened, None
+        opened, self._opened, self._opens = self._opened, None, None
         if opened is None:
             raise ProtocolError("storage is attached, and was not opened here\nhint: a defect of isoradix: report it")
         return opened
 
     def close(self) -> None:
         """Closes what was opened and is not attached."""
-        self._operation = self._opens = None
-        opened, self._opened = self._opened, None
+        with self._lock:
+            self._operation = self._opens = None
+            opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
 

@@ -368,8 +368,12 @@ class Driver:
             raise ProtocolError(f"{what}\nhint: only the leader decides; detach it on rank 0 of the domain")
         if self.cache.attachment == "detaching" or any(change.kind == "detach" for change in self._changes):
             raise ProtocolError("storage is being detached already\nhint: cache.attachment says when there is none")
-        if self.l3 is None and self.cache.attachment == "absent" and not self._changes:
-            raise ProtocolError("there is no storage to be detached\nhint: cache.attachment says whether there is")
+        if self.l3 is None and self.cache.attachment == "absent":
+            wanted = [change for change in self._changes if change.kind == "attach"]
+            if not wanted:
+                raise ProtocolError("there is no storage to be detached\nhint: cache.attachment says whether there is")
+            self._changes.remove(wanted[0])  # no rank has heard of it yet
+            return
         self._changes.append(Control.detach())
 
     def waiting(self, operation: OwnWait, want: int = 0, have: int = 0) -> AbstractContextManager[None]:

@@ -189,7 +189,7 @@ impl DecisionQueue {
     ///
     /// Raises:
     ///     InvalidInputError: there are too many aborts, or a value is out of its range.
-    #[pyo3(signature = (now_ms, newest = None, aborts = Vec::new()), text_signature = "(now_ms, newest=None, aborts=())")]
+    #[pyo3(signature = (now_ms, newest = None, aborts = Vec::new()), text_signature = "($self, now_ms, newest=None, aborts=())")]
     #[expect(clippy::needless_pass_by_value, reason = "a sequence is extracted to its own vector")]
     fn rule<'py>(
         &self,

@@ -153,6 +153,7 @@ class Decisions:
         if not self.plane.place.leads:
             what = f"{self.plane.place.name} gives request {request} up"
             raise ProtocolError(f"{what}\nhint: only the leader does; send it there, or report a failure")
+        self.queue.is_open(request)  # refuses what is no request
         with self._aborting:
             self._aborts.append(request)
 

@@ -83,7 +83,8 @@ class AgreedMin:
         values = _checked("values", values)
         if len(values) != self.size:
             raise InvalidInputError(f"{len(values)} values are offered, expected {self.size}\nhint: one for each item")
-        if not 0 <= number <= _LARGEST:
+        (number,) = _checked("number", (number,))
+        if number < 0:
             raise InvalidInputError(f"number is {number}, limits 0 to 2**63 - 1\nhint: count questions from 0")
         self._offer = (number, values)
 

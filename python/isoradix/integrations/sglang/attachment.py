@@ -74,7 +74,8 @@ class StorageChanges:
             if self._waiting:
                 return _detached(False, "storage has just begun to be attached: ask again")
             return _detached(True, "there was no storage")
-        if self._driver.plane.place.leads:
+        leaves = any(getattr(waits, "hicache_storage_backend", None) is None for _, waits in self._waiting)
+        if self._driver.plane.place.leads and not leaves and self._driver.cache.attachment != "detaching":
             self._driver.detach()
         self._waiting.append((scheduler, request))
         return None
