@@ -24,7 +24,8 @@ pub(crate) struct Words<'py>(Source<'py>);
 
 enum Source<'py> {
     Array(Bound<'py, PyUntypedArray>),
-    Buffer(buffer::View),
+    /// An exporter may point into the view, so it stays where it was filled in.
+    Buffer(Box<buffer::View>),
 }
 
 impl<'py> Words<'py> {
@@ -39,7 +40,7 @@ impl<'py> Words<'py> {
 
     fn prepare_rare(given: &Bound<'py, PyAny>, role: &Role) -> PyResult<Self> {
         if buffer::has(given) {
-            let mut view = buffer::View::default();
+            let mut view = Box::<buffer::View>::default();
             view.take(given, role)?;
             return Ok(Self(Source::Buffer(view)));
         }
