@@ -237,7 +237,7 @@ def test_long_steps_give_up_the_gil_and_short_ones_do_not() -> None:
         node.rank.close_step(0)
 
     assert not runs_meanwhile(insert_much, tries=3)
-    assert runs_meanwhile(insert_and_close, tries=20)
+    assert runs_meanwhile(insert_and_close, tries=100)  # on a busy machine the other thread may come late
 
     def close_little() -> None:
         node.rank.lead(next(ticking))
