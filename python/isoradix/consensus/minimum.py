@@ -73,9 +73,8 @@ class AgreedMin:
         Args:
             values: `size` ints of 64 bits with sign.
             number: of the question that it answers, 0 or more. A minimum is of offers with one number: ranks that
-            answer one question
-                after the other count them, and offer the next once they have the minimum of the last. Where an offer
-                just says how things stand, leave it at 0.
+                answer one question after the other count them, and offer the next once they have the minimum of the
+                last. Where an offer just says how things stand, leave it at 0.
 
         Raises:
             InvalidInputError: there are more or fewer, or one is out of its range.

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -17,7 +18,7 @@ log = logging.getLogger("isoradix")
 _END_S: Final = 5.0
 
 
-class RoundThread:
+class RoundThread(ABC):
     """Fills a vector, has it reduced, and hands over what comes back, until `pace` says that it was the last.
 
     What a round is about is a subclass's: `pace`, `fill`, `complete`. It calls `begin` when it can be asked.
@@ -58,17 +59,17 @@ class RoundThread:
             if self._thread.is_alive():
                 log.error("rank %d: the vote thread does not end: its sockets could not be cut", self._rank)
 
+    @abstractmethod
     def pace(self) -> int | None:
         """Milliseconds until the next round; None where there is no other, which all ranks know alike."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(self, words: npt.NDArray[np.int64]) -> None:
         """Writes what this rank says."""
-        raise NotImplementedError
 
+    @abstractmethod
     def complete(self, words: npt.NDArray[np.int64]) -> None:
         """Takes what all ranks say."""
-        raise NotImplementedError
 
     def _run(self) -> None:
         try:
