@@ -17,6 +17,8 @@ import pytest
 from isoradix.storage import Backend, TemporaryStorageError, open_storage
 
 _PATIENCE_S = 30.0
+GRACE_S = 3.0
+"""How much later than its deadline a call may return: two cores run several servers. What hangs takes 4 s or more."""
 _WEED_PARTS = ("master", "volume", "filer", "admin")
 
 
@@ -82,6 +84,8 @@ class Process:
 
     def signal(self, number: int) -> None:
         self._child.send_signal(number)
+        if number == signal.SIGSTOP:  # its threads stop one after another
+            os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WNOWAIT)
 
     def end(self) -> None:
         """Also one that stands still."""

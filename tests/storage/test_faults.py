@@ -10,13 +10,10 @@ import pytest
 from isoradix.storage import Backend, Outcome, PageViews, Status, StorageError, StorageTimeoutError
 from isoradix.storage.check import Checker
 
-from .servers import opened
+from .servers import GRACE_S, opened
 
 if TYPE_CHECKING:
     from .servers import Server
-
-GRACE_S = 0.5
-"""How much later than its deadline a call may return, where two cores run several servers."""
 
 
 def put(store: Backend, checker: Checker, pages: int) -> tuple[list[bytes], list[bytes]]:

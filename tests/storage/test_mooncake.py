@@ -11,9 +11,7 @@ from isoradix.storage import Backend, PageViews, PermanentStorageError, Status, 
 from isoradix.storage.check import Checker
 
 from .mooncake_server import MooncakeServer
-from .servers import free_port, opened, running
-
-GRACE_S = 0.5
+from .servers import GRACE_S, free_port, opened, running
 
 
 @pytest.fixture
