@@ -222,14 +222,17 @@ class JournalLog:
     """The entries of a journal until a block of them is taken."""
 
     def __new__(cls) -> JournalLog: ...
-    def entry(self, kind: int, data: bytes) -> None:
-        """Adds an entry of that kind."""
+    def entry(self, kind: int, data: bytes) -> int:
+        """Adds an entry of that kind; bytes in the block now."""
     def call(self, cache: TieredCache, code: int, forms: str, arguments: tuple[Any, ...]) -> int:
         """Adds a call that has succeeded, and what came of it; bytes in the block now."""
     def decisions(self, cache: TieredCache) -> None:
         """Adds what the cache has decided since it was asked last."""
     def take(self) -> JournalBlock | None:
         """Takes the entries so far; None if there are none."""
+    @property
+    def added(self) -> int:
+        """Bytes of all entries so far."""
     def forget(self) -> None:
         """Forgets all keys: those that follow stand by themselves."""
     def end(self) -> None:

@@ -175,6 +175,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             lock = cache.lock(found.node)
             cache.insert(key, driver.slots.alloc(len(key) - found.hit_tokens), resume=found)
             cache.unlock(lock)
+        assert driver.journal is not None
+        driver.journal.hand_over()
     domain.stop()
     (path,) = folder.glob("*/*.journal")
     return path.read_bytes()

@@ -13,7 +13,7 @@ from isoradix import InvalidInputError, SlotPool
 from isoradix._isoradix import JournalBlock, JournalFile
 from isoradix.consensus import LocalPlane
 from isoradix.driver import Driver
-from isoradix.journal import writer
+from isoradix.journal import recorder, writer
 from isoradix.journal.reader import Frame
 from isoradix.journal.recorder import RecordedCache, Recorder
 
@@ -43,6 +43,7 @@ def test_what_has_no_room_is_dropped_and_said(tmp_path: Path, monkeypatch: pytes
     rest()
     held.clear()
     monkeypatch.setattr(writer, "QUEUE_BYTES_MAX", 10_000)
+    monkeypatch.setattr(recorder, "_BLOCK_BYTES", 100)
     domain.run(60)  # the disk stands still
     held.set()
     rest()

@@ -84,6 +84,8 @@ struct JournalLog {
 struct Log {
     keys: KeyLog,
     block: Vec<u8>,
+    /// Bytes of all entries.
+    added: u64,
     spare: Spare,
     ended: bool,
 }
@@ -97,7 +99,7 @@ impl Default for Log {
             block
         };
         let spare = std::iter::repeat_with(block).take(SPARE).collect();
-        Self { keys: KeyLog::default(), block: block(), spare: Arc::new(Mutex::new(spare)), ended: false }
+        Self { keys: KeyLog::default(), block: block(), added: 0, spare: Arc::new(Mutex::new(spare)), ended: false }
     }
 }
 
@@ -114,6 +116,7 @@ impl Log {
         self.block.extend([kind, 0, 0, 0, 0]);
         write(&mut self.keys, &mut self.block);
         let length = u32::try_from(self.block.len() - begin - FRONT).expect("no call has 4 GiB of arguments");
+        self.added += u64::from(length) + FRONT as u64;
         self.block[begin + 1..begin + FRONT].copy_from_slice(&length.to_le_bytes());
     }
 }
@@ -126,9 +129,15 @@ impl JournalLog {
     }
 
     /// Adds an entry of that kind.
-    fn entry(&self, py: Python<'_>, kind: u8, data: &Bound<'_, PyBytes>) -> PyResult<()> {
+    ///
+    /// Returns:
+    ///     Bytes in the block now.
+    fn entry(&self, py: Python<'_>, kind: u8, data: &Bound<'_, PyBytes>) -> PyResult<usize> {
         let data = data.as_bytes();
-        self.enter(py, |log| log.add(kind, |_, block| block.extend(data)))
+        self.enter(py, |log| {
+            log.add(kind, |_, block| block.extend(data));
+            log.block.len()
+        })
     }
 
     /// Adds a call that has succeeded, and what came of it.
@@ -203,6 +212,12 @@ impl JournalLog {
             let entries = std::mem::replace(&mut log.block, next);
             Some(JournalBlock { entries, spare: Arc::clone(&log.spare) })
         })
+    }
+
+    /// Bytes of all entries so far.
+    #[getter]
+    fn added(&self, py: Python<'_>) -> PyResult<u64> {
+        self.enter(py, |log| log.added)
     }
 
     /// Forgets all keys: those that follow stand by themselves.

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -35,7 +36,8 @@ _FLUSH_S: Final = 5.0
 
 
 class Recorder:
-    """One rank's journal while it is written. Calls come from the scheduler's thread, but for `fail`.
+    """One rank's journal while it is written. Calls come from the scheduler's thread, but for `fail` and
+    `hand_over`.
 
     Args:
         folder: of the run; made if it is not there.
@@ -52,15 +54,16 @@ class Recorder:
             what = f"a journal's limit is {limit_bytes} bytes, at least {LEAST_BYTES}"
             raise InvalidInputError(f"{what}\nhint: {LIMIT_BYTES} is the default")
         self._head = head
-        self._writer = SegmentWriter(make_folder(folder), f"rank-{rank:04}", limit_bytes)
+        self._writer = SegmentWriter(make_folder(folder), f"rank-{rank:04}", limit_bytes, self.hand_over)
         self._segment = -1
-        self._written = 0
+        self._begun = 0
         self._dropped = 0
         self._lacks = False
         self._log = JournalLog()
         self._ended = False
         self._writing = threading.RLock()
         self._begin_segment(1)
+        self._writer.start()
 
     @property
     def path(self) -> Path:
@@ -75,7 +78,7 @@ class Recorder:
 
     def frame(self, step: int, digest: int, frame: bytes) -> None:
         """A step begins: a segment may, too."""
-        if self._lacks or self._written > self._writer.segment_bytes:
+        if self._lacks or self._log.added - self._begun > self._writer.segment_bytes:
             with self._writing:
                 self._begin_segment(step)
         self._log.entry(Kind.FRAME, layout.FRAME.pack(step, digest) + frame)
@@ -83,7 +86,7 @@ class Recorder:
     def call(self, cache: TieredCache, verb: str, arguments: tuple[Any, ...]) -> None:
         """A call has succeeded, and the cache has decided something."""
         if self._log.call(cache, *_FORMS[verb], arguments) > _BLOCK_BYTES:
-            self._hand_over()
+            self.hand_over()
 
     def decisions(self, cache: TieredCache) -> None:
         """What came of the entry before."""
@@ -91,8 +94,8 @@ class Recorder:
 
     def end(self, step: int, digest: int, tree_digest: int) -> None:
         """A step is closed."""
-        self._log.entry(Kind.END, layout.END.pack(step, digest, tree_digest))
-        self._hand_over()
+        if self._log.entry(Kind.END, layout.END.pack(step, digest, tree_digest)) > _BLOCK_BYTES:
+            self.hand_over()  # else the writer asks for it
 
     def fail(self, error: BaseException) -> None:
         """This rank's last words: what is open is handed over, and nothing is written after it. The error names the
@@ -119,22 +122,23 @@ class Recorder:
 
     def _end(self) -> None:
         self._log.end()
-        self._hand_over()
+        self.hand_over()
         self._ended = True
 
     def _begin_segment(self, step: int) -> None:
-        self._hand_over()
+        self.hand_over()
         about = {**self._head, "segment": self._segment + 1, "step": step, "dropped_bytes": self._dropped}
+        self._begun = self._log.added
         self._log.entry(Kind.HEAD, layout.head(about))
         block = self._log.take()
         # one that has no room now is tried again with the next step
         self._lacks = block is None or not self._writer.put(block, self._segment + 1)
         if block is not None and not self._lacks:
-            self._segment, self._written, self._dropped = self._segment + 1, len(block), 0
+            self._segment, self._dropped = self._segment + 1, 0
             self._log.forget()
 
-    def _hand_over(self) -> None:
-        """The block so far goes to the disk, or is dropped, and with it the rest of its segment."""
+    def hand_over(self) -> None:
+        """The block so far goes to the disk, or is dropped with the rest of its segment. Any thread may call."""
         with self._writing:
             block = self._log.take()
             if block is None:
@@ -142,7 +146,6 @@ class Recorder:
             if self._lacks or not self._writer.put(block):
                 self._lacks = True
                 self._dropped += len(block)
-            self._written += len(block)
 
 
 def make_folder(folder: Path) -> Path:
@@ -175,9 +178,6 @@ class RecordedCache:
         self._holds: dict[int, int] = {}
         self._held = 0
         cache.take_records()  # from here on they are kept
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cache, name)
 
     def note(self, name: str, *arguments: Any) -> None:
         """A call has succeeded."""
@@ -284,9 +284,6 @@ class RecordedRank:
         self._rank, self._cache, self._recorder = rank, cache, recorder
         self._plain: TieredCache = rank.cache
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rank, name)
-
     @property
     def cache(self) -> TieredCache:
         return cast(TieredCache, self._cache)
@@ -325,6 +322,18 @@ class RecordedRank:
     def restore(self, pages: int) -> None:
         self._rank.restore(pages)
         self._cache.note("restore", pages)
+
+
+def _show_the_rest(around: type, inside: type, at: str) -> None:
+    """Whatever `around` has not is what it has inside: as properties, since `__getattr__` comes after a failed search,
+    and schedulers look often."""
+    for name in dir(inside):
+        if not name.startswith("_") and not hasattr(around, name):
+            setattr(around, name, property(attrgetter(f"{at}.{name}")))
+
+
+_show_the_rest(RecordedCache, TieredCache, "_cache")
+_show_the_rest(RecordedRank, Rank, "_rank")
 
 
 def recorded(rank: Rank, cache: TieredCache, recorder: Recorder) -> tuple[Rank, TieredCache]:

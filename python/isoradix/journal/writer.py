@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -26,9 +27,10 @@ class SegmentWriter:
         name: of the journal.
         limit_bytes: of all segments together; but the newest is kept whole. A segment has an eighth of it, and what its
             last step takes beyond that.
+        gather: hands over what there is so far; called on the writer's thread before it looks.
     """
 
-    def __init__(self, folder: Path, name: str, limit_bytes: int) -> None:
+    def __init__(self, folder: Path, name: str, limit_bytes: int, gather: Callable[[], None]) -> None:
         self.folder = folder
         self._name = name
         self.segment_bytes = limit_bytes // _SEGMENTS
@@ -41,7 +43,10 @@ class SegmentWriter:
         self._ending = threading.Event()
         self.failed = False
         """The disk has refused: nothing is written any more."""
+        self._gather = gather
         self._thread = threading.Thread(target=self._run, name=f"isoradix-journal-{name}", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
     def path(self, segment: int) -> Path:
@@ -68,12 +73,13 @@ class SegmentWriter:
     # the thread
 
     def _run(self) -> None:
-        """It looks by itself, so that nobody has to wake it."""
+        """It looks by itself, so that nobody has to wake it, and what came since then is one block."""
         file = None
         try:
             ends = False
             while not ends:
                 ends = self._ending.wait(_PERIOD_S)
+                self._gather()
                 while self._queue:
                     block, segment = self._queue.popleft()
                     if segment is not None:
