@@ -62,7 +62,8 @@ def _host(ctx: Any, memory: Any, disaggregation: str) -> Iterator[str]:
     params = ctx.params
     pool = params.token_to_kv_pool_allocator.get_kvcache()
     if disaggregation != "null":
-        yield f"--enable-hierarchical-cache with --disaggregation-mode {disaggregation}"
+        why = "its queues ask all ranks and act within one blocking call, and an agreed verdict comes a step later"
+        yield f"--enable-hierarchical-cache with --disaggregation-mode {disaggregation}: {why}"
     if memory.hicache_mem_layout not in LAYOUTS:
         yield f"--hicache-mem-layout {memory.hicache_mem_layout}: there are {', '.join(LAYOUTS)}"
     algorithm = ctx.server_args.speculative_algorithm
