@@ -16,8 +16,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
-from isoradix.report.scale import linear, percent
-from isoradix.report.svg import drawing, element, path, text
+from benches.rounds import TIERS, draw
 from minillm.deployment import run
 from minillm.requests import Workload
 from minillm.settings import ModelSettings, Settings
@@ -25,17 +24,6 @@ from minillm.settings import ModelSettings, Settings
 ROOT: Final = Path(__file__).parent.parent
 ROUNDS: Final = Workload(users=16, rounds=7, system=64, question=48, answer=16)
 ROOM: Final[dict[str, Any]] = {"slots": 1152, "batch": 2, "chunk": 256, "host_pages": 192}
-TIERS: Final[dict[Any, str]] = {"l1": "device alone", "l2": "device and host", "l3": "device, host and storage"}
-
-STYLE: Final = """
-text { font: 13px system-ui, sans-serif; fill: #1f2328 } .quiet { fill: #59636e }
-.paper { fill: #ffffff } .grid { stroke: #d1d9e0 } path { fill: none; stroke-width: 2 }
-.l1 { stroke: #818b98 } .l2 { stroke: #c4541a } .l3 { stroke: #0b63ce }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .quiet { fill: #9198a1 } .paper { fill: #0d1117 } .grid { stroke: #30363d }
-.l1 { stroke: #7d8590 } .l2 { stroke: #f0883e } .l3 { stroke: #58a6ff } }
-"""
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 720.0, 64.0, 520.0, 44.0, 320.0
 
 
 def rounds(target: Path) -> None:
@@ -47,34 +35,8 @@ def rounds(target: Path) -> None:
         rates[tiers] = outcome.hit_rates()
         print(f"{label:26}" + "".join(f"{100 * rate:7.1f}" for rate in rates[tiers]), flush=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(draw(rates), encoding="utf-8")
+    target.write_text(draw(rates, "minillm"), encoding="utf-8")
     print(f"{target} written")
-
-
-def draw(rates: dict[str, list[float]]) -> str:
-    """The hit rates as lines over the rounds."""
-    scale, count = linear(0.0, 1.0, percent), len(rates["l1"])
-
-    def at(turn: int, rate: float) -> tuple[float, float]:
-        return LEFT + (RIGHT - LEFT) * turn / (count - 1), BOTTOM - (BOTTOM - TOP) * scale.at(rate)
-
-    parts = [element("style", STYLE), element("rect", width=WIDTH, height=BOTTOM + 56, class_="paper")]
-    parts.append(text("share of the prompts' tokens that was found in the cache", LEFT, 24, "quiet"))
-    for value, shown in scale.ticks:
-        y = at(0, value)[1]
-        parts += [
-            element("line", x1=LEFT, x2=RIGHT, y1=y, y2=y, class_="grid"),
-            text(shown, LEFT - 8, y + 4, "quiet", "end"),
-        ]
-    for turn in range(count):
-        parts.append(text(str(turn + 1), at(turn, 0)[0], BOTTOM + 20, "quiet", "middle"))
-    parts.append(text("round of the conversation", (LEFT + RIGHT) / 2, BOTTOM + 42, "quiet", "middle"))
-    below = 0.0
-    for tiers, label in reversed(TIERS.items()):
-        points = [at(turn, rate) for turn, rate in enumerate(rates[tiers])]
-        below = max(below + 16, points[-1][1] + 4)  # labels do not lie on each other
-        parts += [path(points, tiers), text(label, RIGHT + 12, below, "label")]
-    return drawing(WIDTH, BOTTOM + 56, "Hit rate round by round, with more and more tiers", *parts) + "\n"
 
 
 def pipeline(times: Sequence[Sequence[float]]) -> tuple[float, float]:
