@@ -19,13 +19,7 @@ pub(crate) struct Active {
 impl Active {
     pub(crate) fn new(plan: &[Fault]) -> Self {
         let count = plan.len();
-        Self {
-            plan: plan.to_vec(),
-            until: vec![None; count],
-            begun: vec![false; count],
-            kinds: vec![],
-            wakes: vec![],
-        }
+        Self { plan: plan.to_vec(), until: vec![None; count], begun: vec![false; count], kinds: vec![], wakes: vec![] }
     }
 
     /// The kinds that are on, or were on shortly before the leader entered this step.

@@ -3,7 +3,9 @@
 use crate::growth;
 use crate::output::Output;
 use clap::{Parser, value_parser};
-use isoradix_sim::{Batch, Family, Options, Summary, Tally, Topology, Violation, command, describe, exhaustive, shrink};
+use isoradix_sim::{
+    Batch, Family, Options, Summary, Tally, Topology, Violation, command, describe, exhaustive, shrink,
+};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};

@@ -81,7 +81,7 @@ pub enum FaultKind {
     FailingTransfers,
     /// The rank says nothing of requests that are asked about meanwhile.
     SilentRank,
-    /// The last bit of the coefficient that the rank has fitted is another one.
+    /// The last bits of the coefficient that the rank has fitted are others, by `size`.
     NudgedFit,
 }
 
@@ -230,9 +230,9 @@ impl FaultKind {
             Self::HungOperation => (0, 3),
             Self::LateReports => (10_000, 600_000),
             Self::FailingTransfers => (50, 800),
+            Self::NudgedFit => (1, 1),
             Self::LostMemory
             | Self::SilentRank
-            | Self::NudgedFit
             | Self::HungStorage
             | Self::StalledFollower
             | Self::PausedRank

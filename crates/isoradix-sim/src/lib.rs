@@ -71,9 +71,7 @@ pub fn run_unless(stop: &AtomicBool, seed: u64, topology: Topology, options: &Op
     let mut run: Option<Outcome> = None;
     for domain in domains {
         let outcome = match options.family {
-            Family::Cache => {
-                cluster::Cluster::run(&scenario::Scenario::new(seed, topology, domain, options), stop)?
-            }
+            Family::Cache => cluster::Cluster::run(&scenario::Scenario::new(seed, topology, domain, options), stop)?,
             Family::Decisions | Family::AbortStorm => {
                 decisions::World::run(&decisions::Plan::new(seed, topology, domain, options), stop)?
             }

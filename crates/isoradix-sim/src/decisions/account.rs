@@ -57,12 +57,15 @@ impl Account {
     ) -> Result<(), Wrong> {
         let before = self.said.get(&(about, rank)).copied();
         ensure(counts == (asks && before.is_none()), "verdict", || {
-            format!("{report:?} of {about:?} counts: {counts}; its question is open: {asks}, said before: {before:?}")
+            format!("{report:?} about {about} counts: {counts}; its question is open: {asks}, said before: {before:?}")
         })?;
         let key = (about.group, about.request, rank);
         if counts && report != Report::Pending {
             self.said.insert((about, rank), report);
-        } else if report == Report::Failed && before != Some(Report::Failed) && self.last.get(&key) == Some(&about.epoch) {
+        } else if report == Report::Failed
+            && before != Some(Report::Failed)
+            && self.last.get(&key) == Some(&about.epoch)
+        {
             self.late.insert(key);
         }
         Ok(())
@@ -89,7 +92,7 @@ impl Account {
         for about in &deeds.asked {
             let deadline_ms = now_ms + plan.patience_ms;
             let before = self.questions.insert(*about, Question::Open { deadline_ms });
-            ensure(before.is_none(), "verdict", || format!("{about:?} is asked twice, {before:?} before"))?;
+            ensure(before.is_none(), "verdict", || format!("{about} is asked twice, {before:?} before"))?;
             self.open.insert(*about);
         }
         Ok(())
@@ -97,7 +100,8 @@ impl Account {
 
     /// Every question has one end, and so has every request.
     pub(super) fn check_rest(&self, requests: usize) -> Result<(), Wrong> {
-        ensure(self.open.is_empty(), "verdict", || format!("without a verdict: {:?}", self.open))?;
+        let open: Vec<String> = self.open.iter().map(About::to_string).collect();
+        ensure(open.is_empty(), "verdict", || format!("without a verdict: {}", open.join("; ")))?;
         ensure(self.ended.len() == requests, "verdict", || {
             format!("{requests} requests arrived, {} have come to an end", self.ended.len())
         })
@@ -121,7 +125,7 @@ impl Account {
         };
         ensure(holds && (verdict == Verdict::Aborted || !message.aborts.contains(&request)), "verdict", || {
             let said: Vec<_> = (0..plan.topology.members()).map(said).collect();
-            format!("{about:?} is {verdict:?} by rank {rank:?}; the ranks said {said:?}, {question:?}")
+            format!("{about} is {verdict:?} by rank {rank:?}; the ranks said {said:?}, {question:?}")
         })?;
         self.close(about, Question::Decided)
     }
@@ -130,7 +134,7 @@ impl Account {
         let before = self.questions.insert(about, how);
         self.open.remove(&about);
         let was_open = matches!(before, Some(Question::Open { .. }));
-        ensure(was_open, "verdict", || format!("{about:?} comes to an end, {before:?} before"))
+        ensure(was_open, "verdict", || format!("{about} comes to an end, {before:?} before"))
     }
 
     /// No question is open beyond its patience.
@@ -138,8 +142,99 @@ impl Account {
         for about in &self.open {
             let question = self.questions.get(about);
             let late = matches!(question, Some(Question::Open { deadline_ms }) if self.now_ms >= *deadline_ms);
-            ensure(!late, "verdict", || format!("{about:?} is open at {} ms, {question:?}", self.now_ms))?;
+            ensure(!late, "verdict", || format!("{about} is open at {} ms, {question:?}", self.now_ms))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Family, Options};
+    use isoradix_core::decisions::DecisionQueue;
+
+    const ABOUT: About = About { group: Group::Prefill, request: 7, epoch: 1 };
+
+    fn plan() -> Plan {
+        let options = Options { family: Family::Decisions, ..Options::default() };
+        Plan::new(1, "pp2".parse().expect("a topology"), 0, &options)
+    }
+
+    /// A step at this time, of an account alone.
+    fn step(account: &mut Account, now_ms: u64, aborts: &[u32], deeds: &Deeds) -> Result<(), String> {
+        let queue = DecisionQueue::new(0, 1, 1).expect("a queue");
+        let ruling = || queue.rule(now_ms, None, &[]).to_bytes().into();
+        let message = Message {
+            step: 1,
+            rulings: [ruling(), ruling()],
+            coefficients: None,
+            arrivals: vec![],
+            aborts: aborts.to_vec(),
+            retractions: vec![],
+            last: false,
+        };
+        account.ruled(&plan(), &message, deeds).map_err(|wrong| wrong.what)
+    }
+
+    fn by(verdict: Verdict, rank: Option<u32>) -> Deeds {
+        let decided = Decided { request: 7, epoch: 1, verdict, rank };
+        Deeds { verdicts: [vec![decided], vec![]], ..Deeds::default() }
+    }
+
+    fn asked() -> Account {
+        let mut account = Account::default();
+        let deeds = Deeds { asked: vec![ABOUT], ..Deeds::default() };
+        step(&mut account, 10, &[], &deeds).expect("it may be asked");
+        (0..2).for_each(|rank| account.asked(rank, ABOUT));
+        account
+    }
+
+    fn say(account: &mut Account, rank: usize, report: Report, counts: bool) -> bool {
+        account.reported(rank, ABOUT, report, true, counts).is_ok()
+    }
+
+    #[test]
+    fn a_verdict_without_a_reason_is_refused() {
+        let mut account = asked();
+        assert!(say(&mut account, 0, Report::Ready, true));
+        let late_ms = 10 + plan().patience_ms;
+        for (now_ms, verdict, rank) in [
+            (11, Verdict::Ready, None),
+            (11, Verdict::Failed, Some(1)),
+            (11, Verdict::Aborted, None),
+            (late_ms - 1, Verdict::TimedOut, Some(1)),
+            (late_ms - 1, Verdict::Missing, Some(1)),
+        ] {
+            let said = step(&mut account, now_ms, &[], &by(verdict, rank)).expect_err("there is no reason");
+            assert!(said.starts_with("prefill of request 7, epoch 1 is "), "{said}");
+        }
+        assert_eq!(step(&mut account, late_ms, &[], &by(Verdict::Missing, Some(1))), Ok(()));
+    }
+
+    #[test]
+    fn a_question_has_one_verdict_and_none_is_open_too_long() {
+        let mut account = asked();
+        assert!([0, 1].into_iter().all(|rank| say(&mut account, rank, Report::Ready, true)));
+        assert!(step(&mut account, 11, &[7], &by(Verdict::Ready, None)).is_err(), "it is given up");
+        assert_eq!(step(&mut account, 11, &[], &by(Verdict::Ready, None)), Ok(()));
+        assert!(step(&mut account, 12, &[7], &by(Verdict::Aborted, None)).is_err(), "it has its verdict");
+        assert!(step(&mut account, 9, &[], &Deeds::default()).is_err(), "the clock goes back");
+        let late_ms = 10 + plan().patience_ms;
+        assert!(step(&mut asked(), late_ms, &[], &Deeds::default()).is_err(), "it is open still");
+    }
+
+    #[test]
+    fn the_first_word_stays_and_every_request_has_one_end() {
+        let mut account = asked();
+        assert!(say(&mut account, 0, Report::Ready, true));
+        assert!(!say(&mut account, 0, Report::Failed, true), "it has said that it is ready");
+        assert!(say(&mut account, 0, Report::Failed, false));
+        account.asked(0, About { epoch: 2, ..ABOUT });
+        assert_eq!(account.said.get(&(About { epoch: 2, ..ABOUT }, 0)), Some(&Report::Failed), "in the next epoch");
+        let ends = Deeds { ended: vec![(9, Ended::Finished)], ..Deeds::default() };
+        assert_eq!(step(&mut account, 11, &[], &ends), Ok(()));
+        assert!(step(&mut account, 12, &[], &ends).is_err(), "it ends twice");
+        assert!(account.check_rest(1).is_err(), "a question is open");
     }
 }

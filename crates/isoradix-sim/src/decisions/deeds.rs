@@ -45,19 +45,36 @@ pub(super) struct Deeds {
     pub(super) free: u64,
 }
 
+impl fmt::Display for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens of request {} behind {}", self.length, self.request, self.history)
+    }
+}
+
+/// A verdict in words.
+fn show(decided: &Decided) -> String {
+    let Decided { request, epoch, verdict, rank } = decided;
+    let rank = rank.map(|rank| format!(" because of rank {rank}")).unwrap_or_default();
+    format!("request {request}, epoch {epoch} {verdict:?}{rank}")
+}
+
 impl Deeds {
     /// What is otherwise than with the leader, if something is.
     pub(super) fn difference(&self, leaders: &Self) -> Option<String> {
         for group in Group::ALL {
             let verdicts = |deeds: &Self| deeds.verdicts[group as usize].clone();
-            if let Some(other) = first(&verdicts(self), &verdicts(leaders)) {
+            if let Some(other) = first(&verdicts(self), &verdicts(leaders), show) {
                 return Some(format!("its first other verdict of {} is {other}", group.as_str()));
             }
         }
-        let other = first(&self.chunks, &leaders.chunks).map(|other| format!("its first other chunk is {other}"));
-        let other = other.or(first(&self.asked, &leaders.asked).map(|other| format!("it asks {other}")));
-        let other = other.or(first(&self.retracted, &leaders.retracted).map(|other| format!("it takes back {other}")));
-        let other = other.or(first(&self.ended, &leaders.ended).map(|other| format!("it ends {other}")));
+        let about = |(request, how): &(u32, Ended)| format!("request {request} {how:?}");
+        let chunk = first(&self.chunks, &leaders.chunks, Chunk::to_string);
+        let other = chunk.map(|other| format!("its first other chunk is {other}"));
+        let other =
+            other.or(first(&self.asked, &leaders.asked, About::to_string).map(|other| format!("it asks {other}")));
+        let retracted = first(&self.retracted, &leaders.retracted, About::to_string);
+        let other = other.or(retracted.map(|other| format!("it takes back {other}")));
+        let other = other.or(first(&self.ended, &leaders.ended, about).map(|other| format!("it ends {other}")));
         other.or_else(|| {
             let same = self == leaders;
             let what = |deeds: &Self| format!("digests {:x?}, {} slots free", deeds.digests, deeds.free);
@@ -74,9 +91,9 @@ impl Deeds {
 }
 
 /// The first thing in which two lists differ, in words.
-fn first<T: PartialEq + fmt::Debug>(own: &[T], leaders: &[T]) -> Option<String> {
+fn first<T: PartialEq>(own: &[T], leaders: &[T], show: impl Fn(&T) -> String) -> Option<String> {
     let place = own.iter().zip(leaders).position(|(own, leaders)| own != leaders);
     let place = place.unwrap_or(own.len().min(leaders.len()));
-    let show = |list: &[T]| list.get(place).map_or_else(|| "none".to_owned(), |one| format!("{one:?}"));
-    (own != leaders).then(|| format!("{}, the leader's {}", show(own), show(leaders)))
+    let show = |list: &[T]| list.get(place).map_or_else(|| "none".to_owned(), &show);
+    (own != leaders).then(|| format!("{}; the leader's is {}", show(own), show(leaders)))
 }

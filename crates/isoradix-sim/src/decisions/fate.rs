@@ -5,6 +5,7 @@ use super::plan::Plan;
 use crate::queue::Micros;
 use crate::rng::{self, Purpose, mix, roll};
 use isoradix_core::decisions::Report;
+use std::fmt;
 
 /// Of a thousand questions, how many meet what.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +36,12 @@ pub(super) struct About {
     pub(super) group: Group,
     pub(super) request: u32,
     pub(super) epoch: u32,
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of request {}, epoch {}", self.group.as_str(), self.request, self.epoch)
+    }
 }
 
 /// What a rank reports, and how long after it has asked.

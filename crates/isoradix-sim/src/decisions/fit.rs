@@ -42,7 +42,11 @@ pub(super) fn fit(plan: &Plan, rank: usize, step: u64) -> (u64, u64) {
     (a.to_bits(), b.to_bits())
 }
 
-#[expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "measured numbers are floats, and decide nothing")]
+#[expect(
+    clippy::float_arithmetic,
+    clippy::cast_precision_loss,
+    reason = "measured numbers are floats, and decide nothing"
+)]
 fn quotient(over: i64, under: i64) -> f64 {
     over as f64 / under as f64
 }

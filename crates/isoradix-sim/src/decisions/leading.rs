@@ -64,8 +64,7 @@ impl World<'_> {
     /// What a rank has fitted by the leader's step of a message.
     pub(super) fn fitted(&self, rank: usize, step: u64) -> (u64, u64) {
         let (a, b) = fit(self.plan, rank, step);
-        let nudged = self.faults.size(FaultKind::NudgedFit, rank).is_some();
-        (if nudged { a ^ 1 } else { a }, b)
+        (a ^ self.faults.size(FaultKind::NudgedFit, rank).unwrap_or(0), b)
     }
 
     fn arrivals(&mut self, step: u64, now: Micros) -> Vec<u32> {
@@ -79,7 +78,8 @@ impl World<'_> {
 
     /// By the plan of a storm, by chance, and after too long.
     fn aborts(&mut self, step: u64, now: Micros, open: &[(u32, Phase)]) -> Vec<u32> {
-        let mut aborts: Vec<u32> = open.iter().filter(|one| self.storms(step, **one)).map(|(request, _)| *request).collect();
+        let mut aborts: Vec<u32> =
+            open.iter().filter(|one| self.storms(step, **one)).map(|(request, _)| *request).collect();
         let permille = self.faults.largest(FaultKind::Aborts).unwrap_or(self.plan.ambient.aborts);
         aborts.extend(self.picked(step, 1, permille, open));
         if let Some(patience_ms) = self.faults.largest(FaultKind::RequestTimeouts) {

@@ -259,7 +259,8 @@ impl<'a> World<'a> {
     fn busy_us(&self, rank: usize, deeds: &Deeds) -> Micros {
         let step = self.stations[rank].step;
         let skew = self.faults.size(FaultKind::SkewedStage, rank).unwrap_or(1);
-        let chunks: Micros = deeds.chunks.iter().map(|chunk| self.plan.speed.chunk_us(chunk.history, chunk.length)).sum();
+        let chunks: Micros =
+            deeds.chunks.iter().map(|chunk| self.plan.speed.chunk_us(chunk.history, chunk.length)).sum();
         let own = (chunks * self.plan.slowness(rank) / 1000 + self.plan.step_us) * skew;
         self.about(own, Purpose::Forward, [rank as u64, step, 0])
     }
@@ -427,7 +428,9 @@ impl<'a> World<'a> {
     #[cfg(feature = "planted-defects")]
     fn plant(&mut self, rank: usize) {
         if let Some(defect) = self.plan.defect {
-            Group::ALL.into_iter().for_each(|group| defect.plant_queue(rank, self.stations[rank].desk.queue_mut(group)));
+            Group::ALL
+                .into_iter()
+                .for_each(|group| defect.plant_queue(rank, self.stations[rank].desk.queue_mut(group)));
         }
     }
 
