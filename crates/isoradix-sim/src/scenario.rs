@@ -43,7 +43,7 @@ impl std::str::FromStr for Family {
     fn from_str(text: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::as_str).join(", ");
         let found = Self::ALL.into_iter().find(|family| family.as_str() == text);
-        found.ok_or_else(|| format!("family is {text:?}, expected one of {}", names()))
+        found.ok_or_else(|| format!("family is {text:?}, expected one of {}\nhint: cache is the usual one", names()))
     }
 }
 
