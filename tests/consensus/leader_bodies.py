@@ -15,7 +15,8 @@ LIMITS = 30
 
 def limited(member: Member) -> tuple[list[tuple[int, int]], list[int]]:
     """A thread of each rank changes its limit of transfers; each step, and what is agreed there. And its own limits."""
-    agreed, chance, own = AgreedMin(member.plane, 1), Random(member.rank), []
+    agreed, chance = AgreedMin(member.plane, 1), Random(member.rank)
+    own: list[int] = []
     over = threading.Event()
 
     def turn() -> None:
@@ -30,7 +31,7 @@ def limited(member: Member) -> tuple[list[tuple[int, int]], list[int]]:
     agreed.offer([1000])
     turning = threading.Thread(target=turn)
     turning.start()
-    limits = []
+    limits: list[tuple[int, int]] = []
     while not agreed.stopped:
         least = limits[-1][1] if limits else 1000
         now = agreed.step(last=member.leads and least == 5)
@@ -47,7 +48,8 @@ def flushes(member: Member) -> list[tuple[int, int, str, int, int]]:
     cache, slots = PrefixCache(page_size=1), SlotPool(1000, page_size=1)
     decisions, chance = Decisions(member.plane, patience_ms=300), Random(member.rank)
     last = member.rank == member.plane.topology.ranks - 1
-    step, seen = 0, []
+    step = 0
+    seen: list[tuple[int, int, str, int, int]] = []
     idle_at = {1: 2 + chance.randrange(20), 2: None if last else 5}
     for flush in (1, 2):
         decisions.ask(flush)
@@ -74,7 +76,9 @@ def health_checks(member: Member) -> tuple[list[tuple[int, int, str]], list[int]
     """Health checks come while ranks are idle at times of their own; the leader drops those that come while it is. What
     was decided, by step, and which each rank would have dropped."""
     decisions, chance = Decisions(member.plane, patience_ms=60_000), Random(member.rank)
-    step, decided, idle = 0, [], []
+    step = 0
+    decided: list[tuple[int, int, str]] = []
+    idle: list[int] = []
     while not decisions.stopped:
         step += 1
         for one in decisions.step(last=member.leads and step > 40 and decisions.open == 0):

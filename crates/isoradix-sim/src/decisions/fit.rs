@@ -7,17 +7,18 @@ use crate::rng::{self, Purpose, mix, roll};
 /// How far a measured time is off at most, in parts of ten thousand.
 const NOISE: u64 = 40;
 
-/// How long a prompt takes: `a l² + b l + c`, in picoseconds, where nothing is measured wrongly and no rank is slower than another.
+/// How long a prompt of `l` tokens takes: `square l² + linear l + constant` picoseconds, where nothing is measured wrongly and no rank is
+/// slower than another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Speed {
-    pub(super) a_ps: u64,
-    pub(super) b_ps: u64,
-    pub(super) c_ps: u64,
+    pub(super) square: u64,
+    pub(super) linear: u64,
+    pub(super) constant: u64,
 }
 
 impl Speed {
     fn prompt_ps(self, tokens: u64) -> u64 {
-        self.a_ps * tokens * tokens + self.b_ps * tokens + self.c_ps
+        self.square * tokens * tokens + self.linear * tokens + self.constant
     }
 
     /// A chunk behind a history.

@@ -53,9 +53,8 @@ impl World<'_> {
             ruling.to_bytes().into()
         });
         self.tally.requests += arrivals.len() as u64;
-        for request in &aborts {
-            let phase = open.iter().find(|(other, _)| other == request).map(|(_, phase)| *phase);
-            phase.into_iter().for_each(|phase| self.tally.aborted_in[phase as usize] += 1);
+        for (_, phase) in open.iter().filter(|(request, _)| aborts.contains(request)) {
+            self.tally.aborted_in[*phase as usize] += 1;
         }
         let coefficients = (step % FIT_STEPS == 1).then(|| self.fitted(0, step));
         Message { step, rulings, coefficients, arrivals, aborts, retractions, last: self.is_last(step) }

@@ -179,7 +179,11 @@ impl Plan {
 }
 
 fn speed(rng: &mut Rng) -> Speed {
-    Speed { a_ps: rng.within(100, 1_000), b_ps: rng.within(300_000, 1_500_000), c_ps: rng.within(0, 2_000_000_000) }
+    Speed {
+        square: rng.within(100, 1_000),
+        linear: rng.within(300_000, 1_500_000),
+        constant: rng.within(0, 2_000_000_000),
+    }
 }
 
 /// About one in two steps.

@@ -6,7 +6,6 @@ use super::plan::Plan;
 use crate::clock::Clock;
 use crate::queue::Micros;
 use crate::rng::Rng;
-use crate::topology::Topology;
 use crate::violation::Wrong;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -60,10 +59,5 @@ impl Station {
     /// Whether all to whom it sends have room for another message.
     pub(super) fn has_room(&self) -> bool {
         self.ahead.iter().all(|ahead| *ahead < AHEAD_MAX)
-    }
-
-    /// A receiver has entered the step of a message; the rank that sent it, and whether it was out of room.
-    pub(super) fn source(rank: usize) -> Option<(usize, usize)> {
-        Topology::source(rank)
     }
 }

@@ -18,6 +18,7 @@ use crate::outcome::{End, Outcome};
 use crate::plane::Plane;
 use crate::queue::{Micros, Queue};
 use crate::rng::{self, Purpose, roll};
+use crate::topology::Topology;
 use crate::violation::{Violation, Wrong, ensure};
 use isoradix_core::decisions::{DecisionVote, Report};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -204,7 +205,7 @@ impl<'a> World<'a> {
         let busy = self.busy_us(rank, &deeds);
         self.history.enter(rank, step, deeds)?;
         self.send(rank, message)?;
-        if let Some((source, edge)) = Station::source(rank) {
+        if let Some((source, edge)) = Topology::source(rank) {
             self.stations[source].ahead[edge] -= 1;
             self.wake(source, 0);
         }
@@ -427,10 +428,9 @@ impl<'a> World<'a> {
 
     #[cfg(feature = "planted-defects")]
     fn plant(&mut self, rank: usize) {
-        if let Some(defect) = self.plan.defect {
-            Group::ALL
-                .into_iter()
-                .for_each(|group| defect.plant_queue(rank, self.stations[rank].desk.queue_mut(group)));
+        let Some(defect) = self.plan.defect else { return };
+        for group in Group::ALL {
+            defect.plant_queue(rank, self.stations[rank].desk.queue_mut(group));
         }
     }
 
@@ -439,6 +439,8 @@ impl<'a> World<'a> {
         let now = self.queue.now();
         let station = &mut self.stations[rank];
         let own_ms = station.clock.at(now) / 1000;
-        Group::ALL.into_iter().for_each(|group| station.desk.queue_mut(group).set_clock(own_ms));
+        for group in Group::ALL {
+            station.desk.queue_mut(group).set_clock(own_ms);
+        }
     }
 }
