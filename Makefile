@@ -12,6 +12,7 @@ LIMIT ?= 1500
 SEED ?= 1
 SEEDS ?= 100
 RANKS ?= tp2,pp2,tp2xpp2,pp8,tp2xpp2xcp2xdp2
+DECIDING ?= pp4,pp8,tp2xpp4
 FRESH ?= 100
 FRESH_FROM ?= $(shell date +%s)
 PAGE_SIZE ?= 64
@@ -106,10 +107,12 @@ bench-peers: $(STAMPS)/extension ## isoradix and SGLang's caches in one run, wri
 plot: $(STAMPS)/extension ## the picture in README.md, from the last make bench-peers
 	$(BIN)/python -m benches.plot
 
-simulate: ## many ranks in virtual time under faults: SEEDS=100 on RANKS=tp2,pp2 each, FRESH=100 more from the clock, and what 512 ranks cost
+simulate: ## many ranks in virtual time under faults: SEEDS=100 on RANKS=tp2,pp2 each, FRESH=100 more from the clock, decisions on DECIDING=pp4,pp8 too, and what 512 ranks cost
 	@tools/setup.sh rust $(VENV)
 	cargo run --release --package isoradix-sim -- --seeds $(SEEDS) --ranks $(RANKS) --progress
 	cargo run --release --package isoradix-sim -- --from $(FRESH_FROM) --seeds $(FRESH) --ranks $(RANKS) --spread --progress
+	cargo run --release --package isoradix-sim -- --family decisions --seeds $(SEEDS) --ranks $(DECIDING) --progress
+	cargo run --release --package isoradix-sim -- --family abort-storm --from $(FRESH_FROM) --seeds $(FRESH) --ranks $(DECIDING) --spread --progress
 	cargo run --release --package isoradix-sim -- --growth
 
 explore: ## every interleaving of small scopes of two and three ranks (minutes)

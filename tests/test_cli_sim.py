@@ -71,9 +71,22 @@ def test_a_lying_caller_is_found_out(answer: Answer) -> None:
     assert done["detected"] == done["runs"] == 3
 
 
+def test_ranks_decide_without_a_cache(answer: Answer) -> None:
+    done = sim(answer, "--family", "decisions", "--seeds", "3", "--ranks", "pp4,pp8", "--steps", "100")
+    assert (done["family"], done["runs"], done["clean"], done["never_met"]) == ("decisions", 6, 6, 0)
+    assert done["questions"] > 100
+    assert done["verdicts"]["ready"] > 50
+    assert done["chunks"] > 50
+    code, out, _ = answer("sim", "--family", "abort-storm", "--seed", "1", "--ranks", "pp4")
+    assert code == 0
+    assert re.search(r"^requests given up +\d{3}$", out, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--family", "weather"], "expected one of cache, decisions, abort-storm"),
+        (["--family", "decisions", "--liar", "1"], "--liar is about a cache"),
         (["--ranks", "tp2xpp"], 'topology "tp2xpp"'),
         (["--ranks", "tp8xpp8xcp8xdp2"], "1024 ranks are out of range, 2 to 512"),
         (["--seeds", "0"], "--seeds is 0; the limits are 1 to"),

@@ -1388,6 +1388,18 @@ class Simulated:
     def time_us(self) -> int:
         """Virtual time, in microseconds."""
     @property
+    def questions(self) -> int:
+        """Questions that were asked, in runs that decide without a cache; so with the next three."""
+    @property
+    def verdicts(self) -> list[int]:
+        """Ready, failed, aborted, timed out, missing."""
+    @property
+    def given_up(self) -> int:
+        """Requests that the leader gave up, in whatever phase."""
+    @property
+    def chunks(self) -> int:
+        """Chunks of prompts."""
+    @property
     def never_met(self) -> int:
         """Pairs of a transition and a fault that never met."""
     @property
@@ -1427,6 +1439,7 @@ def simulate(
     seeds: tuple[int, int],
     ranks: Sequence[str],
     *,
+    family: str = "cache",
     spread: bool,
     threads: int,
     steps: int,
@@ -1448,7 +1461,8 @@ def simulate(
     a second or more; what it raises ends the batch, and so does Ctrl-C.
 
     Raises:
-        InvalidInputError: a topology or a policy that there is not, or a rank that the smallest topology has not.
+        InvalidInputError: a topology, a family or a policy that there is not, an option that is not the family's, or a
+            rank that the smallest topology has not.
     """
 
 @final

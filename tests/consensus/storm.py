@@ -2,8 +2,8 @@
 
 Two groups of stages, prefill and decode, each with a leader of its own. A request holds a slot on each rank from its
 question to its verdict. What a rank sees of it comes at a time of its own, drawn from rank and request: ready,
-failed, nothing but pending, or no word at all. The leaders abort in steps of their own, so a request may be in any
-state by then.
+failed, nothing but pending, or no word at all; and some say another word after it, which must not count. The leaders
+abort in steps of their own, so a request may be in any state by then.
 """
 
 from contextlib import suppress
@@ -35,6 +35,9 @@ class Storm:
     open: int
     remembered: int
     refused: int
+    """Reports that did not count."""
+    said_late: int
+    """Reports that must not count: of an epoch that is over, or after a word that was the last one."""
 
 
 def storm(member: Member) -> Storm:
@@ -58,6 +61,34 @@ def storm(member: Member) -> Storm:
     return seen
 
 
+class _Words:
+    """What this rank has said: its first ready or failed is its word about an epoch, and a failure after another word
+    is its word about the next one."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, int] = {}
+        self.last: dict[int, str] = {}
+        self.failed_late: set[int] = set()
+
+    def ask(self, request: int, epoch: int) -> None:
+        self.epochs[request] = epoch
+        self.last.pop(request, None)
+        if request in self.failed_late:
+            self.failed_late.discard(request)
+            self.last[request] = "failed"
+
+    def say(self, request: int, epoch: int, report: str) -> bool:
+        """Whether it counts."""
+        if epoch < self.epochs[request]:
+            return False
+        counts = request not in self.last
+        if counts and report != "pending":
+            self.last[request] = report
+        elif report == "failed" and self.last.get(request) != "failed":
+            self.failed_late.add(request)
+        return counts
+
+
 class _Rank:
     def __init__(self, decisions: Decisions, rank: int) -> None:
         self.decisions, self.chance = decisions, Random(rank)
@@ -67,7 +98,7 @@ class _Rank:
         self.verdicts: list[tuple[int, int, int, str, int | None]] = []
         self.asked: list[tuple[int, int]] = []
         self.digests: list[int] = []
-        self.refused = 0
+        self.words, self.refused, self.said_late = _Words(), 0, 0
 
     @property
     def asked_all(self) -> bool:
@@ -90,6 +121,7 @@ class _Rank:
         for request, epoch, report in self.coming.pop(step, []):
             if request in self.held:
                 self.refused += not decisions.report(request, epoch, report)
+                self.said_late += not self.words.say(request, epoch, report)
         self.digests.append(decisions.digest)
 
     def ask(self, step: int, request: int, epoch: int) -> None:
@@ -97,10 +129,14 @@ class _Rank:
         self.decisions.ask(request, epoch)
         self.held[request] = self.slots.alloc(1)
         self.asked.append((request, epoch))
+        self.words.ask(request, epoch)
         kind = self.chance.choices(["ready", "failed", "pending", None], [90, 3, 4, 3])[0]
         if kind is not None:
             when = step + self.chance.randrange(STEPS_LATER)
             self.coming.setdefault(when, []).append((request, epoch, kind))
+            if self.chance.random() < 0.1:
+                other = "ready" if kind == "failed" else "failed"
+                self.coming.setdefault(when + self.chance.randrange(4), []).append((request, epoch, other))
 
     def seen(self, decisions: Decisions) -> Storm:
         occupied = REQUESTS + 1 - self.slots.available
@@ -112,4 +148,5 @@ class _Rank:
             decisions.open,
             decisions.remembered,
             self.refused,
+            self.said_late,
         )

@@ -130,6 +130,8 @@ def check(stages: int, folder: Path) -> None:
         for other in group:
             assert (other.occupied, other.open, other.remembered) == (0, 0, 0)
             assert (other.verdicts, other.digests, other.asked) == (first.verdicts, first.digests, first.asked)
+            assert other.refused == other.said_late
+        assert sum(other.refused for other in group) > 10 * stages, "words after the last one do not count"
         tokens = Counter(first.asked)
         verdicts = Counter((request, epoch) for _, request, epoch, _, _ in first.verdicts)
         assert set(tokens.values()) == {1}

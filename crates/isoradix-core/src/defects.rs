@@ -58,11 +58,17 @@ pub enum Defect {
     RetryJudgedLocally,
     /// Storage counts as attached as soon as this rank is asked to open it.
     AttachWithoutPrepare,
+    /// After the agreed verdict about a request, this rank looks again at what it knows of it, and acts on that.
+    PollAfterVerdict,
+    /// The patience for a request is held against this rank's own clock.
+    VerdictTimedOutLocally,
+    /// Chunks are computed from the coefficients that this rank has fitted itself. Made by the driver.
+    OwnCoefficients,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::WindowSlidesByVote,
         Self::AbortFreesUnderCopy,
         Self::ShortGrantKeepsCapacity,
@@ -89,6 +95,9 @@ impl Defect {
         Self::LocalBreaker,
         Self::RetryJudgedLocally,
         Self::AttachWithoutPrepare,
+        Self::PollAfterVerdict,
+        Self::VerdictTimedOutLocally,
+        Self::OwnCoefficients,
     ];
 
     /// Its name in lower case.
@@ -121,6 +130,9 @@ impl Defect {
             Self::LocalBreaker => "local-breaker",
             Self::RetryJudgedLocally => "retry-judged-locally",
             Self::AttachWithoutPrepare => "attach-without-prepare",
+            Self::PollAfterVerdict => "poll-after-verdict",
+            Self::VerdictTimedOutLocally => "verdict-timed-out-locally",
+            Self::OwnCoefficients => "own-coefficients",
         }
     }
 }

@@ -6,6 +6,8 @@ mod aborting;
 mod attaching;
 #[path = "ranks/cluster.rs"]
 mod cluster;
+#[path = "ranks/hits.rs"]
+mod hits;
 #[path = "ranks/modes.rs"]
 mod modes;
 #[path = "common/random.rs"]

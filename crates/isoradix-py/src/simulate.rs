@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use isoradix_core::Eviction;
-use isoradix_sim::{Batch, End, Options, Summary, Topology, arguments, describe, shrink};
+use isoradix_sim::{Batch, End, Family, Options, Summary, Topology, arguments, describe, shrink};
 use pyo3::prelude::*;
 
 use crate::errors::{self, Class};
@@ -35,6 +35,12 @@ struct Simulated {
     operations: u64,
     votes: u64,
     events: u64,
+    /// Of runs that decide without a cache: questions, verdicts (ready, failed, aborted, timed out, missing), requests that were given
+    /// up, and chunks of prompts.
+    questions: u64,
+    verdicts: [u64; 5],
+    given_up: u64,
+    chunks: u64,
     /// Virtual time, in microseconds.
     time_us: u64,
     /// Pairs of a transition and a fault that never met.
@@ -67,6 +73,7 @@ struct Found {
 /// Args:
 ///     seeds: the first seed, and the one after the last.
 ///     ranks: topologies such as "tp2xpp2xcp2xdp2".
+///     family: what the ranks do: "cache", "decisions" or "abort-storm".
 ///     spread: whether each seed runs on one of the topologies, by turns, and not on all.
 ///     threads: at least 1.
 ///     steps, until, faults, fatal, keep_faults, keep_inputs, domain, liar, corrupt, eviction: as `isoradix sim` explains.
@@ -74,10 +81,10 @@ struct Found {
 ///     progress: called with the runs that have ended, ten times a second or more; what it raises ends the batch.
 ///
 /// Raises:
-///     InvalidInputError: a topology or a policy that there is not, or a rank or domain that the smallest topology has not.
+///     InvalidInputError: a topology, a family or a policy that there is not, an option that is not the family's, or a rank or domain that the smallest topology has not.
 #[pyfunction]
 #[pyo3(signature = (
-    seeds, ranks, *, spread, threads, steps, until=None, faults, fatal=false, keep_faults=None, keep_inputs=None, domain=None,
+    seeds, ranks, *, family="cache", spread, threads, steps, until=None, faults, fatal=false, keep_faults=None, keep_inputs=None, domain=None,
     liar=None, corrupt=None, eviction=None, shrinks=true, progress
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is an option of the command")]
@@ -86,6 +93,7 @@ fn simulate(
     py: Python<'_>,
     seeds: (u64, u64),
     ranks: Vec<String>,
+    family: &str,
     spread: bool,
     threads: usize,
     steps: u64,
@@ -106,6 +114,7 @@ fn simulate(
         Eviction::parse(name).map_err(|error| errors::from_core(py, &error))?;
     }
     let options = Options {
+        family: family.parse::<Family>().map_err(invalid)?,
         steps,
         limit: until.unwrap_or(u64::MAX),
         fault_kinds: faults,
@@ -182,8 +191,12 @@ impl Simulated {
             operations: summary.operations,
             votes: summary.votes,
             events: summary.events,
+            questions: summary.tally.questions,
+            verdicts: summary.tally.of_both(),
+            given_up: summary.tally.aborted(),
+            chunks: summary.tally.chunks,
             time_us: summary.time_us,
-            never_met: summary.coverage.zeros().len(),
+            never_met: summary.never_met(),
             history: summary.history,
             found,
         }

@@ -1,6 +1,7 @@
 //! Many seeds on many topologies, on several threads; the results come in the order of the seeds all the same.
 
 use crate::coverage::Coverage;
+use crate::decisions::Tally;
 use crate::outcome::{End, Outcome};
 use crate::run_unless;
 use crate::scenario::Options;
@@ -56,6 +57,8 @@ pub struct Summary {
     pub history: u64,
     /// Transitions by faults.
     pub coverage: Coverage,
+    /// What was asked and decided, in runs with decisions.
+    pub tally: Tally,
     /// What the leader's rank did in the last run, if that was asked for.
     pub trace: Vec<String>,
     /// The first violation, in the order of the runs.
@@ -63,6 +66,12 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Pairs of a transition and a fault that never met; of runs without a cache, none.
+    #[must_use]
+    pub fn never_met(&self) -> usize {
+        if self.operations == 0 { 0 } else { self.coverage.zeros().len() }
+    }
+
     fn add(&mut self, seed: u64, topology: Topology, outcome: Outcome) {
         self.runs += 1;
         self.rank_steps += outcome.rank_steps;
@@ -74,6 +83,7 @@ impl Summary {
         self.time_us += outcome.time_us;
         self.history = crate::rng::mix(self.history, outcome.history);
         self.coverage.merge(&outcome.coverage);
+        self.tally.join(&outcome.tally);
         self.trace = outcome.trace;
         match outcome.result {
             Ok(end) => {

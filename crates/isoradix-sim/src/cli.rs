@@ -3,7 +3,9 @@
 use crate::growth;
 use crate::output::Output;
 use clap::{Parser, value_parser};
-use isoradix_sim::{Batch, Options, Summary, Topology, Violation, command, describe, exhaustive, shrink};
+use isoradix_sim::{
+    Batch, Family, Options, Summary, Tally, Topology, Violation, command, describe, exhaustive, shrink,
+};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
@@ -30,6 +32,7 @@ const NUMBERS_MAX: usize = 10_000_000;
         isoradix-sim --seeds 10000 --from 5000 --ranks tp2,pp8,tp2xpp2xcp2xdp2 --spread --progress --json\n  \
         isoradix-sim --exhaustive --progress\n  \
         isoradix-sim --growth\n  \
+        isoradix-sim --family abort-storm --ranks pp4,pp8 --seeds 20\n  \
         isoradix-sim --seed 17 --ranks pp8 --steps 800 --faults 5\n\n\
         A run is a function of its arguments: a failing one prints the command that repeats it, and the smallest\n\
         schedule that still fails. A long batch can be split into ranges of seeds, with --from and --seeds.\n\n\
@@ -49,6 +52,9 @@ pub(crate) struct Arguments {
     /// Topologies as tp2, pp8 or tp2xpp2xcp2xdp2; each runs all seeds.
     #[arg(long, value_delimiter = ',', default_value = "tp2,pp2,tp2xpp2,pp8")]
     ranks: Vec<Topology>,
+    /// What the ranks do: keep a cache, agree on decisions and chunks, or the same while a thousand requests are given up.
+    #[arg(long, default_value = "cache", value_name = "cache|decisions|abort-storm")]
+    family: Family,
     /// Each seed runs on one of the topologies, by turns, and not on all of them.
     #[arg(long)]
     spread: bool,
@@ -94,7 +100,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     threads: Option<usize>,
     /// Print the table of transitions and faults.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "family")]
     table: bool,
     /// Print a summary as one line of JSON; a violation then goes to standard error.
     #[arg(long, conflicts_with_all = ["table", "trace"])]
@@ -106,10 +112,10 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Instead of seeds, every interleaving of small scopes: minutes.
-    #[arg(long, conflicts_with_all = ["seed", "seeds", "from", "table"])]
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "from", "table", "family"])]
     exhaustive: bool,
     /// Instead of a batch, one seed on 8, 32, 128 and 512 ranks: what a step costs.
-    #[arg(long, conflicts_with_all = ["exhaustive", "seeds", "from", "ranks", "spread", "table", "trace"])]
+    #[arg(long, conflicts_with_all = ["exhaustive", "seeds", "from", "ranks", "spread", "table", "trace", "family"])]
     growth: bool,
     /// Do not look for a smaller schedule that fails.
     #[arg(long)]
@@ -173,6 +179,7 @@ impl Arguments {
 
     fn options(&self) -> Options {
         Options {
+            family: self.family,
             steps: self.steps,
             limit: self.until.unwrap_or(u64::MAX),
             fault_kinds: self.faults,
@@ -285,6 +292,9 @@ fn simulate(arguments: &Arguments, out: &mut Output) -> io::Result<ExitCode> {
         writeln!(out, "{}", json(arguments, &summary, millis))?;
     } else {
         write!(out, "{}", text(&batch.seeds, &summary, millis))?;
+        if arguments.family != Family::Cache {
+            write!(out, "{}", decided(&summary.tally))?;
+        }
     }
     for line in &summary.trace {
         writeln!(out, "{line}")?;
@@ -358,6 +368,23 @@ fn text(seeds: &Range<u64>, summary: &Summary, millis: u64) -> String {
     )
 }
 
+/// What was asked and decided.
+fn decided(tally: &Tally) -> String {
+    let [ready, failed, aborted, timed_out, missing] = tally.of_both();
+    format!(
+        "{} requests, {} questions: {ready} ready, {failed} failed, {aborted} aborted, {timed_out} timed out, {missing} missing\n\
+         {} requests were given up, by phase {:?}; {} were sent back; {} chunks, {} by coefficients; {} reports came too late\n",
+        tally.requests,
+        tally.questions,
+        tally.aborted(),
+        tally.aborted_in,
+        tally.retracted,
+        tally.chunks,
+        tally.fitted_chunks,
+        tally.late_reports,
+    )
+}
+
 fn json(arguments: &Arguments, summary: &Summary, millis: u64) -> String {
     let [clean, stopped, crashed, fatal, detected] = summary.ends;
     let seeds = arguments.batch().seeds;
@@ -369,6 +396,7 @@ fn json(arguments: &Arguments, summary: &Summary, millis: u64) -> String {
         "{{\"runs\":{},\"from\":{},\"to\":{},\"clean\":{clean},\"stopped\":{stopped},\"crashed\":{crashed},\
          \"fatal\":{fatal},\"detected\":{detected},\"failed\":{},\"again\":{again},\
          \"rank_steps\":{},\"rank_steps_per_s\":{},\"steps\":{},\"modelled\":{},\"operations\":{},\"votes\":{},\
+         \"questions\":{},\"verdicts\":{:?},\"given_up\":{},\"chunks\":{},\
          \"never_met\":{},\"millis\":{millis},\"history\":\"{:016x}\"}}",
         summary.runs,
         seeds.start,
@@ -380,7 +408,11 @@ fn json(arguments: &Arguments, summary: &Summary, millis: u64) -> String {
         summary.modelled,
         summary.operations,
         summary.votes,
-        summary.coverage.zeros().len(),
+        summary.tally.questions,
+        summary.tally.of_both(),
+        summary.tally.aborted(),
+        summary.tally.chunks,
+        summary.never_met(),
         summary.history,
     )
 }

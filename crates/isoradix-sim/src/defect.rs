@@ -2,6 +2,7 @@
 
 #[cfg(feature = "planted-defects")]
 mod planted {
+    use isoradix_core::decisions::DecisionQueue;
     use isoradix_core::defects::Defect;
     use isoradix_core::protocol::TrailingVote;
     use isoradix_core::{Ordinal, Rank};
@@ -31,6 +32,12 @@ mod planted {
         pub(crate) fn plant_search(self, rank: usize, search: &mut TrailingVote) {
             if self.is_made_by(rank) {
                 search.plant(self.defect);
+            }
+        }
+
+        pub(crate) fn plant_queue(self, rank: usize, queue: &mut DecisionQueue) {
+            if self.is_made_by(rank) {
+                queue.plant(self.defect);
             }
         }
 
@@ -71,6 +78,11 @@ mod planted {
         /// Whether a rank's scheduler waits for copies that do not end well.
         pub(crate) fn waits_forever(self, rank: usize) -> bool {
             self.defect == Defect::UnboundedWait && self.rank == rank
+        }
+
+        /// Whether a rank computes chunks from what it has fitted itself.
+        pub(crate) fn keeps_own_coefficients(self, rank: usize) -> bool {
+            self.defect == Defect::OwnCoefficients && self.rank == rank
         }
 
         pub(crate) fn arguments(self) -> String {
@@ -122,6 +134,10 @@ mod planted {
         }
 
         pub(crate) fn waits_forever(self, _: usize) -> bool {
+            match self {}
+        }
+
+        pub(crate) fn keeps_own_coefficients(self, _: usize) -> bool {
             match self {}
         }
 

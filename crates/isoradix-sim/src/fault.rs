@@ -75,11 +75,19 @@ pub enum FaultKind {
     LyingCaller,
     /// Of a thousand load-backs of the rank, `size` fail: fatal to the server, so asked for only.
     FailingLoads,
+    /// The rank hears `size` microseconds late that data has come.
+    LateReports,
+    /// Of a thousand requests, the data of `size` does not come to the rank.
+    FailingTransfers,
+    /// The rank says nothing of requests that are asked about meanwhile.
+    SilentRank,
+    /// The last bits of the coefficient that the rank has fitted are others, by `size`.
+    NudgedFit,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 37] = [
         Self::SlowMessages,
         Self::SkewedStage,
         Self::OddIdleLoop,
@@ -113,9 +121,36 @@ impl FaultKind {
         Self::EarlyStop,
         Self::LyingCaller,
         Self::FailingLoads,
+        Self::LateReports,
+        Self::FailingTransfers,
+        Self::SilentRank,
+        Self::NudgedFit,
     ];
 
-    /// The kinds after which a run goes on.
+    /// The kinds that runs with caches know, from the first on.
+    pub(crate) const OF_CACHES: usize = Self::LateReports as usize;
+
+    /// The kinds that meet decisions; a run goes on after each.
+    pub(crate) const OF_DECISIONS: [Self; 16] = [
+        Self::LateReports,
+        Self::FailingTransfers,
+        Self::SilentRank,
+        Self::NudgedFit,
+        Self::SlowMessages,
+        Self::JitteryLinks,
+        Self::SkewedStage,
+        Self::OddIdleLoop,
+        Self::SlowVotes,
+        Self::SkewedClock,
+        Self::StalledFollower,
+        Self::PausedRank,
+        Self::Aborts,
+        Self::RequestTimeouts,
+        Self::Retractions,
+        Self::PartialMessages,
+    ];
+
+    /// The kinds after which a run with caches goes on.
     #[must_use]
     pub fn passing() -> &'static [Self] {
         &Self::ALL[..Self::SchedulerDies as usize]
@@ -163,6 +198,10 @@ impl FaultKind {
             Self::EarlyStop => "early_stop",
             Self::LyingCaller => "lying_caller",
             Self::FailingLoads => "failing_loads",
+            Self::LateReports => "late_reports",
+            Self::FailingTransfers => "failing_transfers",
+            Self::SilentRank => "silent_rank",
+            Self::NudgedFit => "nudged_fit",
         }
     }
 
@@ -189,7 +228,11 @@ impl FaultKind {
             Self::ShortHits => (0, 900),
             Self::FailingLoads => (300, 1000),
             Self::HungOperation => (0, 3),
+            Self::LateReports => (10_000, 600_000),
+            Self::FailingTransfers => (50, 800),
+            Self::NudgedFit => (1, 1),
             Self::LostMemory
+            | Self::SilentRank
             | Self::HungStorage
             | Self::StalledFollower
             | Self::PausedRank
@@ -235,7 +278,21 @@ const ENDINGS_PERMILLE: u64 = 100;
 
 /// The plan of a seed: so many kinds, each once or a few times; and in some runs a bad end.
 pub(crate) fn plan(rng: &mut Rng, topology: Topology, steps: u64, kinds: usize, fatal: bool) -> Vec<Fault> {
-    let mut order = FaultKind::passing().to_vec();
+    let mut faults = passing(rng, FaultKind::passing(), topology, steps, kinds);
+    let endings = [FaultKind::SchedulerDies, FaultKind::RankDies, FaultKind::EarlyStop, FaultKind::LyingCaller];
+    let ending = *rng.pick(&endings);
+    let ends = rng.chance(ENDINGS_PERMILLE);
+    let last = draw(rng, ending, topology, (steps / 2, steps), (0, 0));
+    faults.extend((ends && !fatal).then_some(last));
+    if fatal {
+        faults.push(draw(rng, FaultKind::FailingLoads, topology, (0, steps / 2), (500_000, 4_000_000)));
+    }
+    faults
+}
+
+/// So many of these kinds, each once or a few times.
+pub(crate) fn passing(rng: &mut Rng, of: &[FaultKind], topology: Topology, steps: u64, kinds: usize) -> Vec<Fault> {
+    let mut order = of.to_vec();
     rng.shuffle(&mut order);
     let mut faults = Vec::new();
     for &kind in &order[..kinds.min(order.len())] {
@@ -247,14 +304,6 @@ pub(crate) fn plan(rng: &mut Rng, topology: Topology, steps: u64, kinds: usize, 
         for _ in 0..rng.within(times.0, times.1) {
             faults.push(draw(rng, kind, topology, (0, steps * 9 / 10), (20_000, longest)));
         }
-    }
-    let endings = [FaultKind::SchedulerDies, FaultKind::RankDies, FaultKind::EarlyStop, FaultKind::LyingCaller];
-    let ending = *rng.pick(&endings);
-    let ends = rng.chance(ENDINGS_PERMILLE);
-    let last = draw(rng, ending, topology, (steps / 2, steps), (0, 0));
-    faults.extend((ends && !fatal).then_some(last));
-    if fatal {
-        faults.push(draw(rng, FaultKind::FailingLoads, topology, (0, steps / 2), (500_000, 4_000_000)));
     }
     faults
 }

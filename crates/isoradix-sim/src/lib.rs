@@ -19,16 +19,19 @@
 //! seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`, `outcome`; `cluster` (a domain); `shrink`,
 //! `batch`, `report`. Beside all that, `exhaustive`: every interleaving of small scopes.
 
+mod active;
 mod batch;
 mod check;
 mod clock;
 mod cluster;
 mod coverage;
+mod decisions;
 mod defect;
 pub mod exhaustive;
 mod fault;
 mod naive;
 mod outcome;
+mod plane;
 mod queue;
 mod report;
 mod request;
@@ -42,11 +45,12 @@ mod world;
 
 pub use batch::{Batch, Summary};
 pub use coverage::Coverage;
+pub use decisions::{Phase, Tally};
 pub use defect::PlantedDefect;
 pub use fault::{Fault, FaultKind};
 pub use outcome::{End, Outcome};
 pub use report::{arguments, command, describe};
-pub use scenario::Options;
+pub use scenario::{Family, Options};
 pub use shrink::{Shrunk, shrink};
 pub use topology::Topology;
 pub use violation::Violation;
@@ -66,7 +70,12 @@ pub fn run_unless(stop: &AtomicBool, seed: u64, topology: Topology, options: &Op
     let domains = options.domain.map_or(0..topology.dp, |domain| domain..domain + 1);
     let mut run: Option<Outcome> = None;
     for domain in domains {
-        let outcome = cluster::Cluster::run(&scenario::Scenario::new(seed, topology, domain, options), stop)?;
+        let outcome = match options.family {
+            Family::Cache => cluster::Cluster::run(&scenario::Scenario::new(seed, topology, domain, options), stop)?,
+            Family::Decisions | Family::AbortStorm => {
+                decisions::World::run(&decisions::Plan::new(seed, topology, domain, options), stop)?
+            }
+        };
         match &mut run {
             Some(run) => run.join(outcome),
             None => run = Some(outcome),

@@ -1,6 +1,7 @@
 //! How a run ended, and what it has to say.
 
 use crate::coverage::Coverage;
+use crate::decisions::Tally;
 use crate::queue::Micros;
 use crate::rng::mix;
 use crate::violation::Violation;
@@ -50,6 +51,8 @@ pub struct Outcome {
     pub modelled: u64,
     /// Which transitions happened under which faults.
     pub coverage: Coverage,
+    /// What was asked and decided, in a run with decisions.
+    pub tally: Tally,
     /// What the leaders' ranks did, line by line, if that was asked for.
     pub trace: Vec<String>,
 }
@@ -69,6 +72,7 @@ impl Outcome {
             time_us: 0,
             modelled: 0,
             coverage: Coverage::default(),
+            tally: Tally::default(),
             trace: Vec::new(),
         }
     }
@@ -89,6 +93,7 @@ impl Outcome {
         self.time_us = self.time_us.max(other.time_us);
         self.modelled += other.modelled;
         self.coverage.merge(&other.coverage);
+        self.tally.join(&other.tally);
         self.trace.extend(other.trace);
     }
 }

@@ -1,6 +1,7 @@
 //! What is said about a run, and the command that repeats it.
 
-use crate::scenario::{Options, Scenario};
+use crate::decisions::Plan;
+use crate::scenario::{Family, Options, Scenario};
 use crate::topology::Topology;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -17,6 +18,9 @@ pub fn command(seed: u64, topology: Topology, options: &Options) -> String {
 pub fn arguments(seed: u64, topology: Topology, options: &Options) -> String {
     let usual = Options::default();
     let mut out = format!("--seed {seed} --ranks {topology} --steps {}", options.steps);
+    if options.family != usual.family {
+        let _ = write!(out, " --family {}", options.family.as_str());
+    }
     if options.fault_kinds != usual.fault_kinds {
         let _ = write!(out, " --faults {}", options.fault_kinds);
     }
@@ -53,7 +57,11 @@ pub fn arguments(seed: u64, topology: Topology, options: &Options) -> String {
 /// The schedule of a run: its shape, its faults, and its inputs if they are few.
 #[must_use]
 pub fn describe(seed: u64, topology: Topology, options: &Options) -> String {
-    let scenario = Scenario::new(seed, topology, options.domain.unwrap_or(0), options);
+    let domain = options.domain.unwrap_or(0);
+    if options.family != Family::Cache {
+        return Plan::new(seed, topology, domain, options).describe();
+    }
+    let scenario = Scenario::new(seed, topology, domain, options);
     let mut out = format!(
         "  pages of {}, {} on the device, {:?} on host, {}, {:?}\n",
         scenario.page, scenario.device_pages, scenario.host_pages, scenario.eviction, scenario.tiers

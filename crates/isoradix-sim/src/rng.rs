@@ -38,6 +38,8 @@ pub(crate) enum Purpose {
     Jitter,
     Read,
     Open,
+    Fate,
+    Measure,
 }
 
 /// The roll for a purpose and up to three numbers that say which.

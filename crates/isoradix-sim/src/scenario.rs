@@ -10,9 +10,48 @@ use isoradix_core::protocol::{Backoff, BreakerRule, Pacing};
 use isoradix_core::{PrefetchPatience, Tiers, Writing};
 use std::collections::BTreeSet;
 
+/// What the ranks of a run do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// They keep a cache over three tiers.
+    #[default]
+    Cache,
+    /// They decide which requests are ready everywhere, and compute prompts by chunks: without a cache.
+    Decisions,
+    /// The same, with a thousand requests that are all given up, in whatever phase.
+    AbortStorm,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cache, Self::Decisions, Self::AbortStorm];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Decisions => "decisions",
+            Self::AbortStorm => "abort-storm",
+        }
+    }
+}
+
+impl std::str::FromStr for Family {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::as_str).join(", ");
+        let found = Self::ALL.into_iter().find(|family| family.as_str() == text);
+        found.ok_or_else(|| format!("family is {text:?}, expected one of {}\nhint: cache is the usual one", names()))
+    }
+}
+
 /// What is asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// What the ranks do.
+    pub family: Family,
     /// Steps with requests; the run then goes on until it is quiet.
     pub steps: u64,
     /// The leader's step after which a run ends, whatever is going on: for schedules that were shrunk.
@@ -42,6 +81,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            family: Family::Cache,
             steps: 500,
             limit: u64::MAX,
             fault_kinds: 3,
@@ -71,12 +111,29 @@ impl Options {
             ("--liar", self.liar, members, "ranks of a domain"),
             ("--domain", self.domain.map(|domain| domain as usize), domains, "domains"),
         ];
+        if self.family != Family::Cache {
+            self.check_without_cache()?;
+        }
         match named.into_iter().find(|(_, value, limit, _)| value.is_some_and(|value| value >= *limit)) {
             Some((name, Some(value), limit, of)) => Err(format!(
                 "{name} is {value}, limits 0 to {}\nhint: {limit} {of} are in the smallest topology, counted from 0",
                 limit - 1
             )),
             _ => Ok(()),
+        }
+    }
+
+    fn check_without_cache(&self) -> Result<(), String> {
+        let given = [
+            ("--corrupt", self.corrupt.is_some()),
+            ("--liar", self.liar.is_some()),
+            ("--eviction", self.eviction.is_some()),
+            ("--fatal", self.fatal),
+        ];
+        let family = self.family.as_str();
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(format!("{name} is about a cache, and --family is {family}\nhint: leave one out")),
+            None => Ok(()),
         }
     }
 }
@@ -225,7 +282,8 @@ fn cut_requests(requests: &mut [Request], longest: usize) {
     }
 }
 
-fn kept(count: usize, keep: Option<&BTreeSet<usize>>) -> Vec<usize> {
+/// The numbers of a plan's parts that are kept.
+pub(crate) fn kept(count: usize, keep: Option<&BTreeSet<usize>>) -> Vec<usize> {
     (0..count).filter(|number| keep.is_none_or(|keep| keep.contains(number))).collect()
 }
 

@@ -1,8 +1,9 @@
 //! The smallest schedule that still fails.
 
+use crate::decisions::Plan;
 use crate::outcome::Outcome;
 use crate::run;
-use crate::scenario::{Options, Scenario};
+use crate::scenario::{Family, Options, Scenario};
 use crate::topology::Topology;
 use crate::violation::Violation;
 use std::collections::BTreeSet;
@@ -33,14 +34,24 @@ pub fn shrink(
 ) -> Shrunk {
     // Domains know nothing of each other: the others are left out.
     let best = Options { domain: (topology.dp > 1).then_some(violation.domain), ..options.clone() };
-    let whole = Scenario::new(seed, topology, violation.domain, &best);
+    let (faults, inputs) = parts(seed, topology, violation.domain, &best);
     let mut search = Search { seed, topology, best, violation: violation.clone(), runs: 0, goes_on };
     search.steps();
-    search.sets(whole.fault_numbers.clone(), |options, kept| options.keep_faults = Some(kept));
-    search.sets(whole.input_numbers, |options, kept| options.keep_inputs = Some(kept));
-    search.sets(whole.fault_numbers, |options, kept| options.keep_faults = Some(kept));
+    search.sets(faults.clone(), |options, kept| options.keep_faults = Some(kept));
+    search.sets(inputs, |options, kept| options.keep_inputs = Some(kept));
+    search.sets(faults, |options, kept| options.keep_faults = Some(kept));
     search.steps();
     Shrunk { options: search.best, violation: search.violation, runs: search.runs }
+}
+
+/// The numbers of the faults and inputs of a run.
+fn parts(seed: u64, topology: Topology, domain: u32, options: &Options) -> (Vec<usize>, Vec<usize>) {
+    if options.family == Family::Cache {
+        let whole = Scenario::new(seed, topology, domain, options);
+        return (whole.fault_numbers, whole.input_numbers);
+    }
+    let whole = Plan::new(seed, topology, domain, options);
+    (whole.fault_numbers, whole.input_numbers)
 }
 
 struct Search<G> {

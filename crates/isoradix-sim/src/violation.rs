@@ -1,6 +1,7 @@
 //! What a run finds wrong.
 
 use crate::queue::Micros;
+use std::any::Any;
 use std::fmt;
 
 /// The first thing that must not happen in a run and did.
@@ -46,6 +47,12 @@ pub(crate) struct Wrong {
 impl Wrong {
     pub(crate) fn new(kind: &'static str, what: impl Into<String>) -> Self {
         Self { rank: None, kind, what: what.into() }
+    }
+
+    /// A core that panics has broken a promise like any other, and its seed is to be named.
+    pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Self::new("panic", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no text"))
     }
 
     pub(crate) fn at(self, domain: u32, rank: Option<usize>, step: u64, time_us: Micros) -> Violation {

@@ -19,6 +19,15 @@ fn clean_runs_end_with_0_and_say_how_many() {
 }
 
 #[test]
+fn decisions_say_what_was_decided() {
+    let output = simulate(&["--family", "abort-storm", "--seeds", "2", "--ranks", "pp4"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output).contains("\n2000 requests, "), "{}", text(&output));
+    let output = simulate(&["--family", "decisions", "--seed", "1", "--ranks", "pp2", "--json"]);
+    assert!(text(&output).contains(",\"verdicts\":["), "{}", text(&output));
+}
+
+#[test]
 fn json_is_one_line() {
     let output = simulate(&["--seed", "1", "--ranks", "pp2", "--steps", "40", "--json"]);
     assert_eq!((output.status.code(), text(&output).lines().count()), (Some(0), 1));
@@ -58,7 +67,7 @@ fn a_reader_that_goes_early_is_no_failure() {
 
 #[test]
 fn what_means_nothing_ends_with_2() {
-    let wrong: [&[&str]; 11] = [
+    let wrong: [&[&str]; 14] = [
         &["--liar", "2", "--ranks", "tp2xdp2"],
         &["--domain", "1", "--ranks", "tp2"],
         &["--growth", "--ranks", "tp2"],
@@ -70,6 +79,9 @@ fn what_means_nothing_ends_with_2() {
         &["--eviction", "bogus"],
         &["--corrupt", "99:0"],
         &["--json", "--table"],
+        &["--family", "decisions", "--table"],
+        &["--family", "decisions", "--liar", "1"],
+        &["--family", "weather"],
     ];
     for arguments in wrong {
         assert_eq!(simulate(arguments).status.code(), Some(2), "{arguments:?}");

@@ -2,7 +2,7 @@
 #![cfg(feature = "planted-defects")]
 
 use isoradix_core::defects::Defect;
-use isoradix_sim::{Options, PlantedDefect, Topology, Violation, run};
+use isoradix_sim::{Family, Options, PlantedDefect, Topology, Violation, run, shrink};
 
 /// Seeds that are tried before a mistake counts as missed.
 const SEEDS: u64 = 40;
@@ -14,12 +14,19 @@ struct Caught {
     rank: usize,
     /// Which checkers see it first.
     kinds: &'static [&'static str],
+    /// What the ranks do.
+    family: Family,
     /// Whether it names the rank; what all ranks do alike is no single rank's.
     names_rank: bool,
 }
 
 const fn by(kinds: &'static [&'static str], defect: Defect) -> Caught {
-    Caught { defect, rank: 1, kinds, names_rank: true }
+    Caught { defect, rank: 1, kinds, family: Family::Cache, names_rank: true }
+}
+
+/// Seen where ranks decide without a cache.
+const fn without_cache(defect: Defect) -> Caught {
+    Caught { family: Family::Decisions, ..by(&["divergence"], defect) }
 }
 
 /// Every mistake, and which checker catches it.
@@ -51,6 +58,9 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["divergence"], Defect::LocalBreaker),
     by(&["divergence"], Defect::RetryJudgedLocally),
     by(&["divergence"], Defect::AttachWithoutPrepare),
+    without_cache(Defect::PollAfterVerdict),
+    without_cache(Defect::VerdictTimedOutLocally),
+    without_cache(Defect::OwnCoefficients),
 ];
 
 fn topology() -> Topology {
@@ -63,10 +73,21 @@ fn eviction(defect: Defect) -> String {
 }
 
 /// Where a mistake is first seen.
-fn first(defect: Defect, rank: usize) -> Option<(u64, Violation)> {
-    let planted = Some(PlantedDefect { defect, rank });
-    let options = Options { defect: planted, eviction: Some(eviction(defect)), ..Options::default() };
-    (0..SEEDS).find_map(|seed| Some((seed, run(seed, topology(), &options).result.err()?)))
+fn first(&Caught { defect, rank, family, .. }: &Caught, topology: Topology) -> Option<(u64, Violation)> {
+    let defect = PlantedDefect { defect, rank };
+    let eviction = (family == Family::Cache).then(|| eviction(defect.defect));
+    let options = Options { family, defect: Some(defect), eviction, ..Options::default() };
+    (0..SEEDS).find_map(|seed| Some((seed, run(seed, topology, &options).result.err()?)))
+}
+
+/// What is wrong with how a mistake is caught, if something is.
+fn missed(caught: &Caught, topology: Topology) -> Option<String> {
+    let &Caught { defect, rank, kinds, names_rank, .. } = caught;
+    let name = defect.as_str();
+    let Some((seed, violation)) = first(caught, topology) else { return Some(format!("{name} was not caught")) };
+    println!("{name}: {topology}, seed {seed}: {violation}");
+    let wrong = !kinds.contains(&violation.kind) || names_rank && violation.rank != Some(rank);
+    wrong.then(|| format!("{name}, expected {kinds:?}: {violation}"))
 }
 
 #[test]
@@ -79,23 +100,45 @@ fn the_table_has_every_mistake_once() {
 
 #[test]
 fn every_planted_mistake_is_caught_and_named() {
+    let wrong: Vec<String> = ALL.iter().filter_map(|caught| missed(caught, topology())).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whatever the pipeline's depth, and whichever rank: the last one too.
+#[test]
+fn mistakes_about_decisions_are_caught_in_deep_pipelines() {
+    let of_decisions = || ALL.into_iter().filter(|caught| caught.family == Family::Decisions);
     let mut wrong = Vec::new();
-    for Caught { defect, rank, kinds, names_rank } in ALL {
-        let name = defect.as_str();
-        let Some((seed, violation)) = first(defect, rank) else {
-            wrong.push(format!("{name} was not caught"));
-            continue;
-        };
-        println!("{name}: seed {seed}: {violation}");
-        if !kinds.contains(&violation.kind) || names_rank && violation.rank != Some(rank) {
-            wrong.push(format!("{name}, expected {kinds:?}: {violation}"));
+    for name in ["pp4", "pp8", "tp2xpp4"] {
+        let topology: Topology = name.parse().expect("a topology");
+        for rank in [1, topology.members() - 1] {
+            wrong.extend(of_decisions().filter_map(|caught| missed(&Caught { rank, ..caught }, topology)));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
+fn a_schedule_of_decisions_is_made_small() {
+    let defect = Some(PlantedDefect { defect: Defect::VerdictTimedOutLocally, rank: 2 });
+    let options = Options { family: Family::Decisions, defect, ..Options::default() };
+    let topology = "pp4".parse().expect("a topology");
+    let violation = run(1, topology, &options).result.expect_err("a rank judges by its own clock");
+    let shrunk = shrink(1, topology, &options, &violation, || true);
+    assert_eq!(shrunk.options.keep_faults, Some([].into()), "no fault is needed");
+    assert!(shrunk.options.keep_inputs.as_ref().is_some_and(|kept| kept.len() < 5), "few requests are");
+    assert_eq!(run(1, topology, &shrunk.options).result, Err(shrunk.violation));
+}
+
+#[test]
 fn without_a_mistake_the_same_seeds_are_clean() {
+    let decisions = Options { family: Family::Decisions, ..Options::default() };
+    for seed in 0..SEEDS {
+        for name in ["tp2xpp2", "pp8"] {
+            let outcome = run(seed, name.parse().expect("a topology"), &decisions);
+            assert!(outcome.result.is_ok(), "{name}, seed {seed}: {:?}", outcome.result);
+        }
+    }
     for eviction in ["lru", "lfu"] {
         let options = Options { eviction: Some(eviction.to_owned()), ..Options::default() };
         for seed in 0..SEEDS {

@@ -19,11 +19,13 @@ EXAMPLES = """Examples:
   isoradix sim --seeds 10000 --ranks tp2,pp8,tp2xpp2xcp2xdp2 --spread
   isoradix sim --seed 17 --ranks pp8 --steps 800 --faults 5
   isoradix sim --seeds 20 --ranks tp2xpp2 --liar 1
+  isoradix sim --family abort-storm --seeds 20 --ranks pp4,pp8
 """
 
 _MOST_SEEDS = 10**7
 _LARGEST_SEED = 2**63
 _MOST_NUMBERS = 10**6
+_VERDICTS = ("ready", "failed", "aborted", "timed_out", "missing")
 _RANGE = re.compile(r"(\d{1,7})\.\.(\d{1,7})", re.ASCII)
 
 
@@ -35,6 +37,14 @@ def sim(
     ranks: Annotated[
         str, typer.Option(metavar="LIST", help="Topologies between commas, as tp2, pp8 or tp2xpp2xcp2xdp2.")
     ] = "tp2,pp2,tp2xpp2,pp8",
+    family: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What the ranks do: cache, decisions (which requests are ready everywhere, and chunks of prompts), or "
+            "abort-storm (the same, with a thousand requests that are all given up).",
+        ),
+    ] = "cache",
     spread: Annotated[
         bool, typer.Option("--spread", help="Each seed runs on one of the topologies, by turns, and not on all.")
     ] = False,
@@ -94,6 +104,7 @@ def sim(
         done = simulate(
             (start, start + many),
             topologies,
+            family=family,
             spread=spread,
             threads=workers,
             steps=count("--steps", steps, 1, 10**6),
@@ -111,7 +122,7 @@ def sim(
         )
     seconds = monotonic() - begun
     if json:
-        show_json(_document(done, (start, start + many), topologies, seconds))
+        show_json(_document(done, family, (start, start + many), topologies, seconds))
     else:
         show_facts(_facts(done, (start, start + many), seconds))
         if done.found is not None:
@@ -155,8 +166,22 @@ def _facts(done: Simulated, seeds: tuple[int, int], seconds: float) -> list[tupl
         ("rank-steps", f"{done.rank_steps:,}"),
         ("steps against the reference model", f"{done.modelled:,}"),
         ("operations", f"{done.operations:,}"),
+        *_decided(done),
         ("seconds", f"{seconds:.1f}"),
         ("history", f"{done.history:016x}"),
+    ]
+
+
+def _decided(done: Simulated) -> list[tuple[str, str]]:
+    """Of runs that decide without a cache."""
+    if not done.questions:
+        return []
+    verdicts = zip(_VERDICTS, done.verdicts, strict=True)
+    return [
+        ("questions", f"{done.questions:,}"),
+        *((verdict, f"{times:,}") for verdict, times in verdicts),
+        ("requests given up", f"{done.given_up:,}"),
+        ("chunks of prompts", f"{done.chunks:,}"),
     ]
 
 
@@ -169,13 +194,16 @@ def _explain(found: Found) -> str:
     return text
 
 
-def _document(done: Simulated, seeds: tuple[int, int], topologies: list[str], seconds: float) -> dict[str, object]:
+def _document(
+    done: Simulated, family: str, seeds: tuple[int, int], topologies: list[str], seconds: float
+) -> dict[str, object]:
     found = done.found
     return {
         "command": "sim",
         "version": __version__,
         "from": seeds[0],
         "to": seeds[1],
+        "family": family,
         "ranks": topologies,
         "runs": done.runs,
         "clean": done.clean,
@@ -189,6 +217,10 @@ def _document(done: Simulated, seeds: tuple[int, int], topologies: list[str], se
         "modelled": done.modelled,
         "operations": done.operations,
         "votes": done.votes,
+        "questions": done.questions,
+        "verdicts": dict(zip(_VERDICTS, done.verdicts, strict=True)),
+        "given_up": done.given_up,
+        "chunks": done.chunks,
         "never_met": done.never_met,
         "seconds": round(seconds, 3),
         "history": f"{done.history:016x}",

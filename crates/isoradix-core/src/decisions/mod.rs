@@ -25,10 +25,13 @@
 //! its next one. Whoever asks forgets, once the request is over; at [`DECISION_REQUESTS_MAX`] no other is taken in.
 //!
 //! The vector is one of its own: a ballot's slots hold numbers of operations of a cache, and this is of use to schedulers that have
-//! none. Files, each importing only from those before it: `error`, `report`, `token`, `vote`, `ruling`, `queue`, `bytes`.
+//! none. Files, each importing only from those before it: `error`, `report`, `token`, `vote`, `ruling`, `queue`, `bytes`; and `planted`,
+//! the mistakes that tests ask for.
 
 mod bytes;
 mod error;
+#[cfg(feature = "planted-defects")]
+mod planted;
 mod queue;
 mod report;
 mod ruling;

@@ -7,6 +7,8 @@ use super::report::{self, DECISION_RANKS_MAX, Report};
 use super::ruling::Ruling;
 use super::token::{Decided, State, Token, Verdict};
 use super::vote::{BASE, DECISION_HEADER_WORDS, DecisionVote, RETIRED, VOTE};
+#[cfg(feature = "planted-defects")]
+use crate::defects::Planted;
 use crate::hash;
 use crate::provenance::PerRank;
 
@@ -18,25 +20,25 @@ pub const DECISION_REQUESTS_MAX: u32 = 65_536;
 
 /// What is known of a request.
 #[derive(Debug, Default)]
-struct Request {
+pub(super) struct Request {
     epoch: u32,
     /// The ordinal of its open token.
     open: Option<u64>,
     /// A failure that this rank reported when its epoch was settled here: its report of the next one.
-    failed_late: bool,
+    pub(super) failed_late: bool,
     /// Whether this rank's report of this epoch is that it failed: said again, that is nothing new.
     failed: bool,
 }
 
 /// The questions of one rank, equal on all ranks but for what this rank itself has reported.
 pub struct DecisionQueue {
-    rank: u32,
+    pub(super) rank: u32,
     window: u32,
     patience_ms: u64,
     tokens: VecDeque<Token>,
     /// Ordinal of the first of `tokens`.
     base: u64,
-    requests: BTreeMap<u64, Request>,
+    pub(super) requests: BTreeMap<u64, Request>,
     step: u64,
     now_ms: u64,
     digest: u64,
@@ -47,6 +49,8 @@ pub struct DecisionQueue {
     /// The next vote, and the ordinal of its first token.
     vote: u64,
     vote_base: u64,
+    #[cfg(feature = "planted-defects")]
+    pub(super) planted: Planted,
 }
 
 impl DecisionQueue {
@@ -76,6 +80,8 @@ impl DecisionQueue {
             votes_applied: 0,
             vote: 0,
             vote_base: 0,
+            #[cfg(feature = "planted-defects")]
+            planted: Planted::default(),
         })
     }
 
@@ -139,7 +145,8 @@ impl DecisionQueue {
         }
         let failed = known.is_some_and(|known| known.failed_late);
         let own = failed.then_some(Report::Failed);
-        self.tokens.push_back(Token::new(request, epoch, self.now_ms.saturating_add(self.patience_ms), own));
+        let deadline_ms = self.clock_ms(self.now_ms).saturating_add(self.patience_ms);
+        self.tokens.push_back(Token::new(request, epoch, deadline_ms, own));
         self.requests.insert(request, Request { epoch, open: Some(ordinal), failed_late: false, failed });
         self.record(0, request, epoch);
         Ok(())
@@ -187,9 +194,10 @@ impl DecisionQueue {
             self.agreed_base = vote.base;
             self.take_reports(vote);
         }
+        let now_ms = self.clock_ms(ruling.now_ms);
         if self.step == 0 {
             // the clock begins with the first ruling, and so does the patience for what was asked before
-            let deadline_ms = ruling.now_ms.saturating_add(self.patience_ms);
+            let deadline_ms = now_ms.saturating_add(self.patience_ms);
             for token in &mut self.tokens {
                 token.deadline_ms = deadline_ms;
             }
@@ -199,8 +207,10 @@ impl DecisionQueue {
         for at in 0..self.tokens.len() {
             let token = &self.tokens[at];
             if token.state == State::Open
-                && let Some((verdict, rank)) = verdict(token, ruling)
+                && let Some((verdict, rank)) = verdict(token, ruling, now_ms)
             {
+                #[cfg(feature = "planted-defects")]
+                let (verdict, rank) = self.planted_poll(token, verdict, rank);
                 let (request, epoch) = (token.request, token.epoch);
                 self.close(self.base + at as u64);
                 self.record(2 + verdict as u64, request, epoch);
@@ -286,6 +296,13 @@ impl DecisionQueue {
 
     // inside
 
+    /// By which clock a question is late: that of the ruling.
+    #[cfg(not(feature = "planted-defects"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is read")]
+    const fn clock_ms(&self, of_ruling: u64) -> u64 {
+        of_ruling
+    }
+
     fn ordinal(&self, request: u64) -> Result<u64, DecisionError> {
         let known = self.requests.get(&request).and_then(|known| known.open);
         known.ok_or(DecisionError::Unknown { request })
@@ -332,11 +349,11 @@ impl DecisionQueue {
 }
 
 /// What a ruling decides about an open token, and which rank is why: an abort goes before a failure, and that before what is ready or late.
-fn verdict(token: &Token, ruling: &Ruling) -> Option<(Verdict, Option<u32>)> {
+fn verdict(token: &Token, ruling: &Ruling, now_ms: u64) -> Option<(Verdict, Option<u32>)> {
     if ruling.aborts.contains(&token.request) {
         return Some((Verdict::Aborted, None));
     }
-    let late = ruling.now_ms >= token.deadline_ms;
+    let late = now_ms >= token.deadline_ms;
     match token.agreed {
         Some((Some(Report::Failed), rank)) => Some((Verdict::Failed, Some(rank))),
         Some((Some(Report::Ready), _)) => Some((Verdict::Ready, None)),

@@ -13,26 +13,26 @@ mod station;
 mod step;
 mod voting;
 
+use crate::active::Active;
 use crate::check::{History, Parted, Reference, first_record, show_record};
 use crate::coverage::{Coverage, Mirror};
+use crate::decisions::Tally;
 use crate::outcome::{End, Outcome};
+use crate::plane::Plane;
 use crate::queue::{Micros, Queue};
 use crate::rng::{self, Purpose, roll};
 use crate::scenario::Scenario;
 use crate::violation::{Violation, Wrong, ensure};
-use faults::Active;
 use isoradix_core::Ordinal;
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::{BatchHeader, Frame, Reduced};
 use lying::Lie;
 use searching::Search;
 use station::{FIRST_STEP, Message, Station};
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use voting::Plane;
 
 /// What happens.
 #[derive(Debug)]
@@ -69,11 +69,6 @@ enum Event {
     FaultEnds { fault: usize },
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Wrong {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    Wrong::new("panic", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no text").to_owned())
-}
-
 /// Events between two looks at whether the run is to stop.
 const EVENTS_A_LOOK: u32 = 4096;
 
@@ -108,9 +103,8 @@ impl<'a> Cluster<'a> {
             Ok(cluster) => cluster,
             Err(wrong) => return Some(Outcome::nothing(Err(wrong.at(scenario.domain, None, 0, 0)))),
         };
-        // A core that panics has broken a promise like any other, and its seed is to be named.
         let played = catch_unwind(AssertUnwindSafe(|| cluster.play(stop)));
-        let result = played.unwrap_or_else(|panic| Some(Err(cluster.at(None, panicked(&*panic)))));
+        let result = played.unwrap_or_else(|panic| Some(Err(cluster.at(None, Wrong::panicked(&*panic)))));
         result.map(|result| cluster.outcome(result))
     }
 
@@ -121,7 +115,7 @@ impl<'a> Cluster<'a> {
             stations: Station::all(scenario)?,
             plane: Plane::new(scenario.topology.members()),
             searches: BTreeMap::new(),
-            faults: Active::new(scenario),
+            faults: Active::new(&scenario.faults),
             lie: Lie::default(),
             history: History::new(scenario.topology.members(), FIRST_STEP),
             mirror: Mirror::new(scenario.page, scenario.tiers.prefetch_min),
@@ -241,6 +235,7 @@ impl<'a> Cluster<'a> {
             time_us: self.queue.now(),
             modelled: self.modelled,
             coverage: self.coverage,
+            tally: Tally::default(),
             trace: self.trace,
         }
     }

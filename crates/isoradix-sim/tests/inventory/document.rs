@@ -6,8 +6,7 @@ pub(crate) struct Row {
     pub(crate) id: String,
     pub(crate) class: String,
     pub(crate) aligned: String,
-    pub(crate) scenario: String,
-    /// What of it stands in backticks.
+    /// What of its last column stands in backticks.
     pub(crate) scenarios: Vec<String>,
 }
 
@@ -20,7 +19,6 @@ pub(crate) fn rows(text: &str) -> Vec<Row> {
         id: id.to_owned(),
         class: class.to_owned(),
         aligned: aligned.to_owned(),
-        scenario: scenario.to_owned(),
         scenarios: scenario.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
     };
     of_sources.map(row).collect()

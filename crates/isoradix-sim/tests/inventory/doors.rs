@@ -26,10 +26,10 @@ pub(crate) const DOORS: &[(&str, &str)] = &[
     ("VoteMachine::refill", "vote-moment"),
     // Of a rank that is alone in its domain: where there are others, all vote equally often.
     ("VoteMachine::has_news", "vote-count"),
-    // Decisions about requests: what a rank reports, votes, and the leader's clock and aborts.
+    // Decisions about requests: what a rank reports, when it votes, and the leader's clock, vote and aborts.
     ("DecisionQueue::report", "readiness"),
-    ("DecisionQueue::fill", "readiness"),
-    ("DecisionQueue::complete", "readiness"),
+    ("DecisionQueue::fill", "verdict-vote"),
+    ("DecisionQueue::complete", "verdict-vote"),
     ("DecisionQueue::rule", "readiness-timeout"),
     // Trailing state, round by round.
     ("TrailingVote::ballot", "trailing-end"),
@@ -81,6 +81,17 @@ pub(crate) const LOGICAL: &[(&str, &str)] = &[
     ("State::*", "a table"),
     ("transition", "a table"),
     ("Pools::*", "a table"),
+    // Decisions about requests, but for what a rank has seen and the leader rules.
+    ("DecisionQueue::new", "configuration, equal on all ranks"),
+    ("DecisionQueue::ask", "in logical order; room is that of the last applied ruling"),
+    ("DecisionQueue::retract", "in logical order"),
+    ("DecisionQueue::forget", "in logical order"),
+    ("DecisionQueue::apply", "applies a ruling"),
+    ("DecisionQueue::is_open", "looks"),
+    ("Ruling::*", "what the leader has ruled, as bytes"),
+    // Chunks: from numbers that a frame has brought.
+    ("ChunkModel::*", "coefficients of a frame, bit by bit"),
+    ("ChunkRule::*", "configuration, and a logical history"),
     // The board's other side: what the scheduler issued and applied.
     ("Board::new", "its place in the domain"),
     ("Board::issue", "ordinals in logical order"),
