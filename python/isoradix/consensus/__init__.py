@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from isoradix.consensus.minimum import Agreed as Agreed
     from isoradix.consensus.minimum import AgreedMin as AgreedMin
     from isoradix.consensus.piggyback import PiggybackPlane as PiggybackPlane
-    from isoradix.consensus.stepped import LocalSteps as LocalSteps
     from isoradix.consensus.stepped import SteppedPlane as SteppedPlane
+    from isoradix.consensus.steps import LocalSteps as LocalSteps
 
 _PLANES = {
     "Agreed": "minimum",
@@ -35,7 +35,7 @@ _PLANES = {
     "Decisions": "decisions",
     "GlooPlane": "gloo",
     "LocalPlane": "local",
-    "LocalSteps": "stepped",
+    "LocalSteps": "steps",
     "NotReady": "decisions",
     "PiggybackPlane": "piggyback",
     "SteppedPlane": "stepped",

@@ -10,11 +10,11 @@ other is taken in.
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from isoradix import Decided, DecisionQueue, DecisionVote, IsoradixError, ProtocolError
-from isoradix.consensus.plane import first_line, now_ms
-from isoradix.consensus.stepped import Steps, Vector
+from isoradix.consensus.plane import now_ms
+from isoradix.consensus.steps import Agreement, Steps, Vector
 
 Report = Literal["pending", "ready", "failed"]
 Verdict = Literal["ready", "failed", "aborted", "timed_out", "missing"]
@@ -69,7 +69,7 @@ class Decision:
                 return f"{what}\nhint: look at that rank's transfers, or give requests more patience"
 
 
-class Decisions:
+class Decisions(Agreement):
     """One rank's queue of decisions, and the plane that connects it.
 
     `ask`, `retract`, `forget` and `step` are called by all ranks in one order, on the scheduler's thread. `report`
@@ -86,7 +86,8 @@ class Decisions:
     """
 
     def __init__(self, plane: Steps, *, window: int = 1024, patience_ms: int = 30_000) -> None:
-        self.plane, self.patience_ms = plane, patience_ms
+        super().__init__(plane)
+        self.patience_ms = patience_ms
         self.queue = DecisionQueue(plane.place.member, window, patience_ms)
         self.words = self.queue.words
         self.settings = f"decisions of window {window} and patience {patience_ms} ms"
@@ -172,11 +173,6 @@ class Decisions:
         """Equal on all ranks at each step."""
         return self.queue.digest
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the last step was entered."""
-        return self.plane.stopped
-
     # the rounds' thread
 
     def fill(self, words: Vector) -> None:
@@ -198,19 +194,3 @@ class Decisions:
         place = self.plane.place
         rank = None if one.rank is None else self.plane.topology.rank_of(place.domain, one.rank)
         return Decision(one.request, one.epoch, one.verdict, rank, self.patience_ms)
-
-    # the end
-
-    def leave(self) -> None:
-        """After the last step: waits for the last vote, then closes."""
-        self.plane.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Leaves after the last step; before it, or with an error, tells the other ranks."""
-        if error is None and self.stopped:
-            self.leave()
-        else:
-            self.plane.fail("closed before the last step" if error is None else first_line(error))

@@ -1,0 +1,60 @@
+"""The prefill group: computes prompts, and hands over their KV and the first tokens of the answers."""
+
+import queue
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from disaggregated.handover import Side
+from isoradix import SlotPool, TieredCache
+from isoradix.chunking import ChunkSizer
+from isoradix.consensus import AgreedMin
+from minillm.requests import Request, Workload
+from minillm.scheduler import Scheduler
+from minillm.settings import Settings
+
+
+@dataclass(eq=False)
+class Order(Request):
+    """A prompt to be computed, for one token."""
+
+    name: str = ""  # under which it is handed over
+    start: int = 0  # tokens whose KV the decode group has
+
+
+class PrefillScheduler(Scheduler):
+    """minillm's, for requests that come from the decode group. What the leader has heard of comes to all ranks of the
+    group with its message of a step."""
+
+    def __init__(self, settings: Settings, slots: SlotPool, sizer: ChunkSizer, workload: Workload, side: Side) -> None:
+        super().__init__(settings, slots, sizer, replace(workload, users=0, rounds=1))
+        self._users, self._side, self._agreed = workload.users, side, AgreedMin(side.plane, size=0)
+        self.closed = False  # whether no other order comes; the leader's
+
+    def admit(self, cache: TieredCache) -> None:
+        """One order a step joins the others."""
+        heard = self._heard() if self._side.leads else ()
+        said = self._agreed.step(heard, last=self._side.leads and self._side.stopped()).said
+        if said:
+            number, epoch, start, *tokens = said
+            turn, user = divmod(number, self._users)
+            name = self._side.handover.name(number, epoch)
+            self.waiting.append(Order(user, turn, tokens, len(tokens), 1, name=name, start=start))
+        super().admit(cache)
+
+    def _heard(self) -> tuple[int, ...]:
+        with suppress(queue.Empty):
+            order: tuple[int, ...] | None = self._side.handover.orders.get_nowait()
+            self.closed = order is None
+            return order or ()
+        return ()
+
+    def _finish(self, cache: TieredCache, request: Request) -> None:
+        """Its prompt has passed all stages: every rank gives what it holds of it."""
+        assert isinstance(request, Order)
+        *prompt, first = request.tokens
+        end = -(-len(prompt) // self._settings.page_size) * self._settings.page_size
+        self._side.transfers.give(request.name, prompt, request.start, request.slots[request.start : end], first)
+        super()._finish(cache, request)
+
+    def close(self) -> None:
+        self._agreed.leave()
