@@ -31,7 +31,7 @@ class Handover:
         if settings.topology.ranks == 1:
             return LocalSteps()
         return SteppedPlane.connect(
-            settings.topology, rank, self.address, hosts_store=rank == 0, name="handover", pacing_ms=2
+            settings.topology, rank, self.address, hosts_store=rank == 0, name="handover", pacing_ms=5
         )
 
 

@@ -12,6 +12,8 @@ from minillm.requests import Request, Workload
 from minillm.scheduler import Scheduler
 from minillm.settings import Settings
 
+IDLE_S = 0.02
+
 
 @dataclass(eq=False)
 class Order(Request):
@@ -42,8 +44,10 @@ class PrefillScheduler(Scheduler):
         super().admit(cache)
 
     def _heard(self) -> tuple[int, ...]:
+        """On the leader, whom the others wait for: an order, if there is one, or comes while there is nothing to do."""
+        busy = self.waiting or self.running
         with suppress(queue.Empty):
-            order: tuple[int, ...] | None = self._side.handover.orders.get_nowait()
+            order: tuple[int, ...] | None = self._side.handover.orders.get(timeout=0 if busy else IDLE_S)
             self.closed = order is None
             return order or ()
         return ()
