@@ -120,9 +120,7 @@ class SteppedPlane(RemotePlane):
 
     def _finish(self) -> None:
         if self._rounds is not None:
-            self._rounds.join()
-            if self._failure is not None:
-                raise self._lost(None)
+            self._join(self._rounds)
 
     def _cut(self) -> None:
         super()._cut()
