@@ -1,20 +1,19 @@
 """The decode group: takes requests in, has what it lacks of their KV computed by the other group, and generates."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from disaggregated.handover import Side
+from disaggregated.side import Side
 from disaggregated.transfers import Job
-from isoradix import SlotPool, TieredCache
-from isoradix.chunking import ChunkSizer
+from isoradix import TieredCache
 from isoradix.consensus import Decision, Decisions
-from minillm.requests import Request, Workload
+from minillm.requests import Request
 from minillm.scheduler import Scheduler
-from minillm.settings import Settings
 
 
 @dataclass
 class Arrival:
-    """A request whose KV is on its way, to this rank at this rank's speed."""
+    """A request whose KV is on its way to this rank, at this rank's speed."""
 
     request: Request
     epoch: int
@@ -26,10 +25,11 @@ class DecodeScheduler(Scheduler):
     """minillm's, with a question for each request that it has admitted: is its KV on every rank? The verdict comes to
     all of them at one step, and is all that is acted upon."""
 
-    closed = True  # the group ends when its own requests are over
+    group = "decode"
+    closed = True  # it ends when its own requests are over
 
-    def __init__(self, settings: Settings, slots: SlotPool, sizer: ChunkSizer, workload: Workload, side: Side) -> None:
-        super().__init__(settings, slots, sizer, workload)
+    def __init__(self, side: Side, *base: Any) -> None:
+        super().__init__(*base)
         self._side, self._arriving = side, dict[int, Arrival]()
         self._decisions = Decisions(side.plane, patience_ms=side.handover.patience_ms)
 
@@ -37,17 +37,19 @@ class DecodeScheduler(Scheduler):
         """First of all, this step's verdicts."""
         for number, arrival in self._arriving.items():
             if not arrival.reported:
-                self._decisions.report(number, arrival.epoch, arrival.job.state)
-                arrival.reported = arrival.job.state != "pending"
-        for decision in self._decisions.step(last=self._side.leads and self._side.stopped()):
+                state = arrival.job.state
+                self._decisions.report(number, arrival.epoch, state)
+                arrival.reported = state != "pending"
+        for decision in self._decisions.step(last=self._side.last):
             self._apply(cache, decision)
         super().admit(cache)
 
     def _try(self, cache: TieredCache, request: Request) -> bool:
-        """A prompt of which more than a page is found in no tier is asked for; a shorter rest is computed here."""
+        """A prompt of which more than a page is found in no tier is asked for. A shorter rest is computed here; so is
+        everything while the ranks have agreed to leave storage alone."""
         if not super()._try(cache, request):
             return False
-        if request.prompt - request.cached > self._settings.page_size:
+        if request.prompt - request.cached > self._settings.page_size and cache.breaker != "open":
             self._ask(request, 1)
         return True
 
@@ -59,16 +61,17 @@ class DecodeScheduler(Scheduler):
         job = self._side.transfers.fetch(name, request.tokens, request.cached)
         self._arriving[number] = Arrival(request, epoch, job)
         if self._side.leads:
-            self._side.handover.orders.put((number, epoch, request.cached, *request.tokens))
+            order = (number, request.user, request.turn, epoch, request.cached, *request.tokens)
+            self._side.handover.orders.put(order)
 
     def _apply(self, cache: TieredCache, decision: Decision) -> None:
         """What has arrived everywhere is used; else it is asked for again, and at last computed here."""
-        number, epoch, page = decision.request, decision.epoch, self._settings.page_size
+        number, epoch, ready = decision.request, decision.epoch, decision.verdict == "ready"
         self._side.verdicts.append((number, epoch, decision.verdict, decision.rank))
-        arrival, ready = self._arriving.pop(number), decision.verdict == "ready"
+        arrival = self._arriving.pop(number)
         request = arrival.request
         if ready:
-            end = -(-request.prompt // page) * page
+            end = request.prompt + -request.prompt % self._settings.page_size
             request.tokens.append(self._side.transfers.land(arrival.job, request.slots[request.cached : end]))
         self._side.transfers.drop(arrival.job)
         if not ready and epoch < self._side.handover.epochs:

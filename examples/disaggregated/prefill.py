@@ -2,15 +2,14 @@
 
 import queue
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
-from disaggregated.handover import Side
-from isoradix import SlotPool, TieredCache
-from isoradix.chunking import ChunkSizer
+from disaggregated.side import Side
+from isoradix import TieredCache
 from isoradix.consensus import AgreedMin
-from minillm.requests import Request, Workload
+from minillm.requests import Request
 from minillm.scheduler import Scheduler
-from minillm.settings import Settings
 
 IDLE_S = 0.02
 
@@ -27,18 +26,18 @@ class PrefillScheduler(Scheduler):
     """minillm's, for requests that come from the decode group. What the leader has heard of comes to all ranks of the
     group with its message of a step."""
 
-    def __init__(self, settings: Settings, slots: SlotPool, sizer: ChunkSizer, workload: Workload, side: Side) -> None:
-        super().__init__(settings, slots, sizer, replace(workload, users=0, rounds=1))
-        self._users, self._side, self._agreed = workload.users, side, AgreedMin(side.plane, size=0)
-        self.closed = False  # whether no other order comes; the leader's
+    group = "prefill"
+    closed = False  # whether no other order comes; the leader's
+
+    def __init__(self, side: Side, *base: Any) -> None:
+        super().__init__(*base)
+        self._side, self._agreed = side, AgreedMin(side.plane, size=0)
 
     def admit(self, cache: TieredCache) -> None:
         """One order a step joins the others."""
-        heard = self._heard() if self._side.leads else ()
-        said = self._agreed.step(heard, last=self._side.leads and self._side.stopped()).said
+        said = self._agreed.step(self._heard() if self._side.leads else (), last=self._side.last).said
         if said:
-            number, epoch, start, *tokens = said
-            turn, user = divmod(number, self._users)
+            number, user, turn, epoch, start, *tokens = said
             name = self._side.handover.name(number, epoch)
             self.waiting.append(Order(user, turn, tokens, len(tokens), 1, name=name, start=start))
         super().admit(cache)
@@ -56,7 +55,7 @@ class PrefillScheduler(Scheduler):
         """Its prompt has passed all stages: every rank gives what it holds of it."""
         assert isinstance(request, Order)
         *prompt, first = request.tokens
-        end = -(-len(prompt) // self._settings.page_size) * self._settings.page_size
+        end = len(prompt) + -len(prompt) % self._settings.page_size
         self._side.transfers.give(request.name, prompt, request.start, request.slots[request.start : end], first)
         super()._finish(cache, request)
 

@@ -21,12 +21,13 @@ from isoradix.storage import Backend, Outcome, PageKeys, PageViews, StorageError
 
 LOOK_AGAIN_S = 0.005
 RELEASE_S = 5.0
+PAGES, NOTE, ALL = slice(-1), slice(-1, None), slice(None)
 
 
 @dataclass(eq=False)
 class Job:
-    """One request's pages on this rank. The last is a note with the first token of the answer, put after the others:
-    whoever finds it finds them all."""
+    """One request's pages on this rank. The last is a note with the first token of the answer; it is put after the
+    others, and tells that there is nothing to wait for any more."""
 
     keys: list[bytes]
     pages: Any
@@ -42,7 +43,7 @@ class Transfers:
         self.moved = 0  # pages of requests
         self._keys, self._storage, self._page = keys, storage, keys.fingerprint.page_size
         self._pool = HostPool(device.shape, pages, self._page, "page_first")
-        self._free, self._held = SlotPool(pages), list[Job]()
+        self._free, self._dropped = SlotPool(pages), list[Job]()
         self._copier = RowCopier(device, self._pool)
         self._threads = ThreadPoolExecutor(threads, "transfer")
         storage.register(self._pool.memory.numpy())
@@ -51,13 +52,14 @@ class Transfers:
         """Prefill: puts the KV of a prompt from `start` on where the same rank of the other group looks for it."""
         job = self._job(name, tokens, start)
         if job.state == "pending":
-            self._copy(job, "backup", slots)
+            self._copy("backup", job, slots)
             self._note(job)[:8] = list(first.to_bytes(8, "little"))
             self._threads.submit(self._run, job, self._put)
         self.drop(job)
 
     def _put(self, job: Job) -> bool:
-        return all(self._call(self._storage.put_from, job, part) for part in (slice(-1), slice(-1, None)))
+        stored = self._call(self._storage.put_from, job, PAGES)
+        return self._call(self._storage.put_from, job, NOTE) and stored
 
     def fetch(self, name: str, tokens: list[int], start: int) -> Job:
         """Decode: begins to look for it; the job's state says how that goes."""
@@ -67,24 +69,24 @@ class Transfers:
         return job
 
     def _get(self, job: Job) -> bool:
-        while not self._storage.exists(job.keys[-1:]).leading:
+        while not self._storage.exists(job.keys[NOTE]).leading:
             if not job.wanted:
                 return False
             time.sleep(LOOK_AGAIN_S)
-        arrived = self._call(self._storage.get_into, job, slice(None))
+        arrived = self._call(self._storage.get_into, job, ALL)
         with suppress(StorageError):
             self._storage.remove(job.keys)  # nobody else will ask for it
         return arrived
 
     def land(self, job: Job, slots: Any) -> int:
         """Decode: brings what has arrived to the device; the first token of the answer."""
-        self._copy(job, "load_back", slots)
+        self._copy("load_back", job, slots)
         return int.from_bytes(self._note(job)[:8].tobytes(), "little")
 
     def drop(self, job: Job) -> None:
         """Nobody asks for it any more. Its pages are free once no thread and no engine can touch them."""
         job.wanted = False
-        self._held.append(job)
+        self._dropped.append(job)
 
     def _job(self, name: str, tokens: list[int], start: int) -> Job:
         """What is named, with pages for it; failed where this rank has none left."""
@@ -100,8 +102,8 @@ class Transfers:
     def _note(self, job: Job) -> Any:
         return self._pool.page_bytes(int(job.pages[-1])).numpy()
 
-    def _copy(self, job: Job, direction: Direction, slots: Any) -> None:
-        self._copier.copy_all(Transfer(0, direction, slots, job.pages[:-1]), CopyProgress())
+    def _copy(self, direction: Direction, job: Job, slots: Any) -> None:
+        self._copier.copy_all(Transfer(0, direction, slots, job.pages[PAGES]), CopyProgress())
 
     def _call(self, call: Callable[[list[bytes], PageViews], Outcome], job: Job, part: slice) -> bool:
         job.outcome = call(job.keys[part], PageViews.of_pool(self._pool, job.pages[part]))
@@ -118,16 +120,16 @@ class Transfers:
             job.state = "ready" if done else "failed"
 
     def _sweep(self) -> None:
-        for job in list(self._held):
-            if job.state != "pending" and (job.outcome is None or job.outcome.released):
-                self._held.remove(job)
-                self._free.free(job.pages)
-                self.moved += len(job.pages[:-1]) if job.state == "ready" else 0
+        over = [job for job in self._dropped if job.state != "pending" and (not job.outcome or job.outcome.released)]
+        for job in over:
+            self._dropped.remove(job)
+            self._free.free(job.pages)
+            self.moved += len(job.pages[PAGES]) if job.state == "ready" else 0
 
     def close(self) -> None:
         """Ends the threads, each after the call that it is in, which has a deadline."""
         self._threads.shutdown()
-        for job in self._held:
-            if job.outcome is not None:
+        for job in self._dropped:
+            if job.outcome:
                 job.outcome.wait_released(RELEASE_S)
         self._sweep()

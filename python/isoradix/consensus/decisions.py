@@ -112,7 +112,8 @@ class Decisions(Agreement):
             ProtocolError: it has a question of this epoch or a later one, or an open one.
             BackpressureError: as many are open, or remembered, as may be.
         """
-        if isinstance(epoch, int) and not 1 <= epoch <= EPOCH_MAX:
+        given: object = epoch
+        if isinstance(given, int) and not 1 <= given <= EPOCH_MAX:
             what = f"epoch is {epoch}, limits 1 to {EPOCH_MAX}"
             raise InvalidInputError(f"{what}\nhint: begin with 1, and count on each time the request is admitted again")
         self.queue.ask(request, epoch)
