@@ -37,13 +37,11 @@ class GroupRank(Rank):
         super().__init__(settings, rank, *base)
         assert self._storage is not None, "run sees to it"
         moves = self.transfers(self._keys, self._storage, self._device, settings.host_pages, 2 * settings.batch)
-        plane: LocalSteps | SteppedPlane = LocalSteps()
-        if settings.topology.ranks > 1:
-            plane = SteppedPlane.connect(
-                settings.topology, rank, handover.address, hosts_store=rank == 0, name="handover", pacing_ms=5
-            )
-        self._side = Side(handover, plane, moves, lambda: self._driver.stopped)
-        *_, workload = base
+        address, _, workload = base
+        second: LocalSteps | SteppedPlane = LocalSteps()
+        if settings.topology.ranks > 1:  # in the store of the first plane
+            second = SteppedPlane.connect(settings.topology, rank, address, name="handover", pacing_ms=5)
+        self._side = Side(handover, second, moves, lambda: self._driver.stopped)
         self._scheduler = self._own = scheduling(self._side, settings, self._slots, self._sizer, workload)
 
     def _controls(self, busy: bool) -> list[Control]:
@@ -89,12 +87,11 @@ def run(
         if getattr(prefill, name) != getattr(decode, name):
             what = f"{name} is {getattr(prefill, name)!r} in the prefill group, {getattr(decode, name)!r} in the other"
             raise InvalidInputError(f"{what}\nhint: a rank takes over the shard of the same rank of the other group")
-    common = {"run": uuid4().hex, "orders": processes.Queue(), **options}
+    handover = Handover(run=uuid4().hex, orders=processes.Queue(), **options)
     ordered = replace(workload, users=0, rounds=1)  # what users ask is for the decode group to know
     ranks = []
     for scheduling, settings, asked in ((PrefillScheduler, prefill, ordered), (DecodeScheduler, decode, workload)):
-        handover, base = Handover(address=free_address(), **common), (free_address(), free_address(), asked)
-        make = partial(rank, handover, scheduling, settings)
+        make, base = partial(rank, handover, scheduling, settings), (free_address(), free_address(), asked)
         ranks += [partial(make, number, *base) for number in range(settings.topology.ranks)]
     reports = [report for report in serve(ranks, lambda beat: None) if isinstance(report, GroupReport)]
     first = prefill.topology.ranks

@@ -12,11 +12,10 @@ Verdict = tuple[int, int, str, int | None]  # request, epoch, what was decided, 
 
 @dataclass(frozen=True)
 class Handover:
-    """Equal on all ranks, but for the address, which is a group's own."""
+    """Equal on all ranks of both groups."""
 
     run: str  # tells the pages of this run from those of any other in the same storage
     orders: Any  # a queue from the decode group's leader to the prefill group's; None is its end
-    address: str  # where the ranks of a group meet for a second plane, beside that of their cache
     patience_ms: int = 10_000  # that the KV of a request may take
     epochs: int = 2  # how often it is asked for, before the decode group computes the prompt itself
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from random import randrange
 from typing import Any
 
 from isoradix import IsoradixError
@@ -90,5 +91,6 @@ def _main(rank: int, make: Callable[[], Rank], answers: Any) -> None:
 
 
 def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as free:
+    with suppress(OSError), socket.create_server(("127.0.0.1", randrange(16_384, 32_768))) as free:
         return f"127.0.0.1:{free.getsockname()[1]}"
+    return free_address()  # those above are taken by connections, which may come before a rank listens

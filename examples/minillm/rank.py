@@ -78,8 +78,7 @@ class Rank:
             about = Fingerprint("minillm", repr(shape), "float32", kv.describe(), "layer", page, settings.drafts > 0)
             self._keys = PageKeys(about, Shard(self._stage.first_layer, kv.layers, place.tp, topology.tp))
             tier = StorageTier(self._storage, self._keys, self._host)
-        meet = GlooPlane.connect
-        at = meet(topology, rank, plane, hosts_store=rank == 0) if topology.ranks > 1 else LocalPlane(topology, 0)
+        at = GlooPlane.connect(topology, rank, plane, hosts_store=rank == 0) if topology.ranks > 1 else LocalPlane()
         options: dict[str, Any] = {"bigram": settings.drafts > 0, "prefetch_min": page}  # these prompts are short
         self._driver = Driver(at, engine, self._slots, page_size=page, host_pages=pages or None, l3=tier, **options)
         self._sizer = ChunkSizer(base=settings.chunk, page_size=page, context=settings.context, most=settings.chunk)
