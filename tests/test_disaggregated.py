@@ -149,7 +149,8 @@ def test_a_wrong_page_is_noticed(tmp_path: Path) -> None:
 def test_a_rank_that_cannot_fetch_makes_all_compute(tmp_path: Path) -> None:
     """Its storage fails in a third of all calls; pages that it got and others did not are used nowhere."""
     url = f"file://{tmp_path}/kv"
-    outcomes = run(settings(url), settings(url, faults=("storage-fail:rank=1,p=0.3,seed=3",)), SHORT, **PATIENT)
+    faulty = settings(url, faults=("storage-fail:rank=1,p=0.3,seed=3",))
+    outcomes = run(settings(url), faulty, SHORT, run="named, so that the same calls fail each time", **PATIENT)
     assert divergence(outcomes, SHORT) < MOST_KL
     assert verdicts(outcomes)["failed"] > 0
     assert {rank for _, _, verdict, rank in outcomes.verdicts if verdict == "failed"} == {1}
@@ -159,7 +160,7 @@ def test_pages_that_come_too_late_go_nowhere(tmp_path: Path) -> None:
     each = settings(f"file://{tmp_path}/kv")
     outcomes = run(each, each, SHORT, rank=LateRank, patience_ms=300, epochs=2)
     assert divergence(outcomes, SHORT) < MOST_KL
-    assert {(verdict, rank) for _, _, verdict, rank in outcomes.verdicts} <= {("timed_out", 1), ("timed_out", 0)}
+    assert verdicts(outcomes)["timed_out"] > 0
     assert [epoch for _, epoch, _, _ in outcomes.verdicts].count(2) > 0, "it is asked for again"
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from disaggregated.decode import DecodeScheduler
 from disaggregated.prefill import PrefillScheduler
@@ -87,7 +86,7 @@ def run(
         if getattr(prefill, name) != getattr(decode, name):
             what = f"{name} is {getattr(prefill, name)!r} in the prefill group, {getattr(decode, name)!r} in the other"
             raise InvalidInputError(f"{what}\nhint: a rank takes over the shard of the same rank of the other group")
-    handover = Handover(run=uuid4().hex, orders=processes.Queue(), **options)
+    handover = Handover(processes.Queue(), **options)
     ordered = replace(workload, users=0, rounds=1)  # what users ask is for the decode group to know
     ranks = []
     for scheduling, settings, asked in ((PrefillScheduler, prefill, ordered), (DecodeScheduler, decode, workload)):

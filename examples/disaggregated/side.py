@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from disaggregated.transfers import Transfers
 from isoradix.consensus.steps import Steps
@@ -14,8 +15,8 @@ Verdict = tuple[int, int, str, int | None]  # request, epoch, what was decided, 
 class Handover:
     """Equal on all ranks of both groups."""
 
-    run: str  # tells the pages of this run from those of any other in the same storage
     orders: Any  # a queue from the decode group's leader to the prefill group's; None is its end
+    run: str = field(default_factory=lambda: uuid4().hex)  # tells its pages from those of any other run in that storage
     patience_ms: int = 10_000  # that the KV of a request may take
     epochs: int = 2  # how often it is asked for, before the decode group computes the prompt itself
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from tests.consensus import storm as storms
 from tests.consensus.decision_bodies import late_member, minima, other_settings, parts, stays
 from tests.consensus.ranks import run
-from tests.consensus.steps import main
+from tests.consensus.steps import main, two_planes
 from tests.consensus.storm import Storm, storm
 
 from isoradix import BackpressureError, DivergenceError, InputTypeError, InvalidInputError, ProtocolError
@@ -133,6 +133,12 @@ def test_a_rank_that_never_comes_to_the_end_is_named(tmp_path: Path) -> None:
 def test_settings_are_compared(tmp_path: Path) -> None:
     errors = start(Topology(tp=2), other_settings, tmp_path)
     assert all("rank 1 starts decisions of window 65" in str(error) for error in errors), errors
+
+
+@pytest.mark.parametrize("by_address", [True, False])
+def test_two_planes_meet_in_one_store(tmp_path: Path, by_address: bool) -> None:
+    said = run(SteppedPlane, Topology(tp=2), main, tmp_path, by_address, main=two_planes)
+    assert said == [[(1, "ready"), (2, "ready")]] * 2
 
 
 def test_a_minimum_is_of_one_question_and_comes_at_one_step(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from isoradix.consensus.minimum import Agreed as Agreed
     from isoradix.consensus.minimum import AgreedMin as AgreedMin
     from isoradix.consensus.piggyback import PiggybackPlane as PiggybackPlane
+    from isoradix.consensus.rendezvous import open_store as open_store
     from isoradix.consensus.stepped import SteppedPlane as SteppedPlane
     from isoradix.consensus.steps import LocalSteps as LocalSteps
 
@@ -39,6 +40,7 @@ _PLANES = {
     "NotReady": "decisions",
     "PiggybackPlane": "piggyback",
     "SteppedPlane": "stepped",
+    "open_store": "rendezvous",
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "WaitEntry",
     "all_waits",
     "diagnose",
+    "open_store",
     "read_waits",
 ]
 
