@@ -109,7 +109,10 @@ def disaggregated(
 
 def _found(group: Outcome) -> dict[str, int]:
     """Tokens of a group's prompts, and of these what was found in each tier."""
-    tiers = {f"on {tier}": sum(request.hits[at] for request in group.requests) for at, tier in enumerate(TIERS)}
+    tiers = {
+        f"{'in' if tier == 'storage' else 'on'} {tier}": sum(request.hits[at] for request in group.requests)
+        for at, tier in enumerate(TIERS)
+    }
     return {"in prompts": sum(request.prompt for request in group.requests), **tiers}
 
 

@@ -114,10 +114,9 @@ class Transfers:
         done = False
         try:
             done = work(job)
-        except StorageError as error:
+        except Exception as error:
             logging.getLogger("isoradix").warning("a transfer has failed: %s", error)
-        finally:
-            job.state = "ready" if done else "failed"
+        job.state = "ready" if done else "failed"
 
     def _sweep(self) -> None:
         over = [job for job in self._dropped if job.state != "pending" and (not job.outcome or job.outcome.released)]
