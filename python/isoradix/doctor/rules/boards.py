@@ -90,8 +90,8 @@ def _last_in_line(
 
 
 def _votes_alone(evidence: Evidence, boards: Mapping[int, Board], old: Mapping[int, list[WaitEntry]]) -> Finding | None:
-    """No scheduler waits for a certain rank, and votes do not end, or ranks do not come to leave: whoever has not come to
-    the newest vote, or to the end, is late."""
+    """No scheduler waits for one rank, and votes do not end, or some have come to leave: whoever has not come to the
+    newest vote, or to the end, is late."""
     leaves = any(wait.operation == "leave" for waits in old.values() for wait in waits)
     what = "leave" if leaves else "vote"
     votes = {rank: wait for rank, waits in old.items() for wait in waits if wait.operation == what}
