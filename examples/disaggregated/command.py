@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from disaggregated.deployment import run
+from disaggregated.deployment import Outcomes, run
 from isoradix import __version__
 from isoradix.cli import app
 from isoradix.cli.errors import FINDING, OK, UsageError
@@ -27,10 +27,10 @@ EXAMPLES = f"""Examples:
 
   {NAME}
   {NAME} --pp 2 --storage mooncake://127.0.0.1:50051
-  {NAME} --decode-inject storage-fail:rank=1,p=0.3 --patience-ms 2000
+  {NAME} --decode-inject storage-fail:rank=1,p=0.1 --patience-ms 2000
   {NAME} --json
 
-Exit codes: 0 done, 1 answers or digests differ, 2 bad usage or bad input, 130 interrupted
+Exit codes: 0 done, 1 answers or digests differ, or a rank fails, 2 bad usage or bad input, 130 interrupted
 """
 TIERS = ("device", "host", "storage")
 Faults = Annotated[list[str] | None, typer.Option(metavar="FAULT", help="As of isoradix demo; may be repeated.")]
@@ -79,41 +79,35 @@ def disaggregated(
         outcomes = run(prefill, decode, workload, **options)
     seconds = round(monotonic() - began, 3)
     right = outcomes.decode.answers == deployment.run(Settings(cache="off", **room), workload).answers
-    verdicts = dict(Counter(verdict for _, _, verdict, _ in outcomes.verdicts))
-    found = {"prefill": _found(outcomes.prefill), "decode": _found(outcomes.decode)}
-    ranks = [
-        {"group": each.group, "rank": each.rank, "steps": each.steps, "moved_pages": each.pages}
-        | {"digest": f"{each.digest:016x}"}
-        for each in outcomes.reports
-    ]
-    if json:
-        facts: dict[str, Any] = {
-            "users": workload.users,
-            "rounds": workload.rounds,
-            **shape,
-            **options,
-            "seconds": seconds,
-        }
-        facts |= {"right": right, "verdicts": verdicts, "tokens": found, "ranks": ranks}
-        show_json({"command": "disaggregated", "version": __version__, **facts})
-    else:
-        show_table("", list(ranks[0]), [list(map(str, rank.values())) for rank in ranks])
-        said = [
-            (group, ", ".join(f"{many:,} {what}" for what, many in tokens.items())) for group, tokens in found.items()
-        ]
-        decided = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.items()) or "none"
-        answers = f"{'' if right else 'NOT '}those of one rank without a cache"
-        show_facts([*said, ("verdicts", decided), ("answers", answers), ("seconds", str(seconds))])
+    asked = {"users": workload.users, "rounds": workload.rounds, **shape, **options, "seconds": seconds, "right": right}
+    _show(outcomes, asked, as_json=json)
     return OK if right else FINDING
 
 
-def _found(group: Outcome) -> dict[str, int]:
+def _show(outcomes: Outcomes, facts: dict[str, Any], *, as_json: bool) -> None:
+    verdicts = dict(Counter(verdict for _, _, verdict, _ in outcomes.verdicts))
+    tokens = {"prefill": _tokens(outcomes.prefill), "decode": _tokens(outcomes.decode)}
+    names = ("group", "rank", "steps", "moved_pages", "digest")
+    ranks = [(each.group, each.rank, each.steps, each.pages, f"{each.digest:016x}") for each in outcomes.reports]
+    if as_json:
+        found = {
+            "verdicts": verdicts,
+            "tokens": tokens,
+            "ranks": [dict(zip(names, rank, strict=True)) for rank in ranks],
+        }
+        show_json({"command": "disaggregated", "version": __version__, **facts, **found})
+        return
+    show_table("", names, [list(map(str, rank)) for rank in ranks])
+    said = [(group, ", ".join(f"{what} {many:,}" for what, many in each.items())) for group, each in tokens.items()]
+    decided = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.items()) or "none"
+    answers = f"{'' if facts['right'] else 'NOT '}those of one rank without a cache"
+    show_facts([*said, ("verdicts", decided), ("answers", answers), ("seconds", str(facts["seconds"]))])
+
+
+def _tokens(group: Outcome) -> dict[str, int]:
     """Tokens of a group's prompts, and of these what was found in each tier."""
-    tiers = {
-        f"{'in' if tier == 'storage' else 'on'} {tier}": sum(request.hits[at] for request in group.requests)
-        for at, tier in enumerate(TIERS)
-    }
-    return {"in prompts": sum(request.prompt for request in group.requests), **tiers}
+    tiers = {tier: sum(request.hits[at] for request in group.requests) for at, tier in enumerate(TIERS)}
+    return {"prompts": sum(request.prompt for request in group.requests), **tiers}
 
 
 def main(arguments: Sequence[str]) -> int:
