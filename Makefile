@@ -63,7 +63,7 @@ test-python: $(STAMPS)/extension $(STAMPS)/test $(NEEDS_TORCH) dist/.stamp ## th
 	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
 
 test-cluster: $(STAMPS)/extension $(STAMPS)/test $(STAMPS)/torch ## ranks as processes, under faults, on every topology (minutes)
-	$(BIN)/python -m pytest tests/cluster tests/doctor tests/test_minillm.py -m "(cluster or slow) and not soak"
+	$(BIN)/python -m pytest tests/cluster tests/doctor tests/test_minillm.py tests/test_disaggregated.py -m "(cluster or slow) and not soak"
 
 soak: $(STAMPS)/extension $(STAMPS)/test $(STAMPS)/torch ## a quarter of an hour on four ranks under all faults: no divergence, no leak
 	$(BIN)/python -m pytest tests/cluster/test_soak.py -m soak

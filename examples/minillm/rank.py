@@ -13,7 +13,7 @@ from isoradix.chunking import ChunkModel, ChunkSizer, profile, profile_lengths
 from isoradix.cluster.faults import parse_faults
 from isoradix.cluster.injector import Injector
 from isoradix.consensus import GlooPlane, LocalPlane
-from isoradix.copies import engine_for
+from isoradix.copies import Copy, engine_for
 from isoradix.driver import Driver
 from isoradix.kv import DevicePool, HostPool, MHAShape
 from isoradix.storage import Fingerprint, PageKeys, Shard, open_storage
@@ -76,21 +76,19 @@ class Rank:
         if self._host is not None and settings.cache == "l3":
             self._storage = self._injector.storage(open_storage(str(settings.storage)))
             about = Fingerprint("minillm", repr(shape), "float32", kv.describe(), "layer", page, settings.drafts > 0)
-            shard = Shard(self._stage.first_layer, kv.layers, place.tp, topology.tp)
-            tier = StorageTier(self._storage, PageKeys(about, shard), self._host)
-        meet = GlooPlane.connect
-        at = meet(topology, rank, plane, hosts_store=rank == 0) if topology.ranks > 1 else LocalPlane(topology, 0)
+            self._keys = PageKeys(about, Shard(self._stage.first_layer, kv.layers, place.tp, topology.tp))
+            tier = StorageTier(self._storage, self._keys, self._host)
+        at = GlooPlane.connect(topology, rank, plane, hosts_store=rank == 0) if topology.ranks > 1 else LocalPlane()
         options: dict[str, Any] = {"bigram": settings.drafts > 0, "prefetch_min": page}  # these prompts are short
         self._driver = Driver(at, engine, self._slots, page_size=page, host_pages=pages or None, l3=tier, **options)
-        chunk = settings.chunk
-        self._sizer = ChunkSizer(base=chunk, page_size=page, context=settings.context, most=chunk)
+        self._sizer = ChunkSizer(base=settings.chunk, page_size=page, context=settings.context, most=settings.chunk)
         self._scheduler = Scheduler(settings, self._slots, self._sizer, workload)
         self._report = Report(rank)
 
     def serve(self, tell: Callable[[Beat], None] = lambda beat: None) -> Report:
         """Serves the workload to its end."""
         driver, scheduler, report = self._driver, self._scheduler, self._report
-        under_way: deque[tuple[int, Batch]] = deque()
+        under_way, loads = deque[tuple[int, Batch]](), list[Copy]()  # loads wait for the next batch
         self._injector.begin(driver)
         while not driver.stopped:
             report.steps += 1
@@ -107,8 +105,10 @@ class Rank:
             batch = scheduler.choose()
             driver.end()
             self._injector.after(driver)
+            loads += driver.loads
             if batch:
-                report.computed_s.append(self._stage.forward(report.steps, batch, driver.loads))
+                report.computed_s.append(self._stage.forward(report.steps, batch, loads))
+                loads = []
                 under_way.append((report.steps, batch))
             elif not under_way:
                 time.sleep(0.0005)
@@ -122,8 +122,7 @@ class Rank:
             lengths = profile_lengths(settings.chunk, settings.context, settings.slots)
             model = ChunkModel.fit(*zip(*profile(self._stage.rehearse, lengths, time.thread_time), strict=True))
             return [] if model is None else self._sizer.controls(model)
-        asked = self._scheduler.waiting or self._scheduler.running
-        over = not asked and not busy and cache.issued == cache.retired
+        over = not (busy or self._scheduler.waiting or self._scheduler.running) and cache.issued == cache.retired
         return [Control.stop()] if over and self._place.leads else []
 
     def _beat(self, batch: Batch) -> Beat:

@@ -44,8 +44,6 @@ class Scheduler:
         tokens = history + self._workload.question_of(user, turn, self._settings.model.vocab)
         self.waiting.append(Request(user, turn, tokens, len(tokens), self._workload.answer))
 
-    # admission
-
     def admit(self, cache: TieredCache) -> None:
         """Requests join in their order, past a few that wait for storage, until one does not fit."""
         for request in list(self.waiting)[: self._settings.batch]:
@@ -104,8 +102,6 @@ class Scheduler:
         cache.unlock_host(promise)
         self._slots.free(slots)
         return 0
-
-    # the batch
 
     def choose(self) -> Batch:
         """Whoever waits for a token gets one; what is left of the step's tokens goes to prompts."""

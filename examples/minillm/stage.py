@@ -79,8 +79,7 @@ class Stage:
             following = tokens if decodes else row.following + tokens[:1]
             guesses = self._guess(row.request.slots, span, made, following, self._settings.drafts if tokens else 0)
             if tokens:
-                padding = [0] * (1 + self._settings.drafts - len(tokens))
-                told.append([len(tokens), *tokens, *padding, *guesses])
+                told.append([len(tokens), *tokens, *[0] * (1 + self._settings.drafts - len(tokens)), *guesses])
         self._links.tell(step, torch.tensor(told))
 
     def _guess(self, slots: Any, span: Span, made: Tensor, following: list[int], count: int) -> list[int]:

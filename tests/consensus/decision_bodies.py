@@ -1,10 +1,11 @@
 """What ranks do in the tests of decisions: functions of a module, so that a process can be told to run them."""
 
+import time
 from typing import Any
 
 from tests.consensus.steps import Member
 
-from isoradix.consensus import AgreedMin, Decisions, NotReady
+from isoradix.consensus import AgreedMin, Decisions, NotReady, all_waits
 
 
 def late_member(member: Member) -> list[str]:
@@ -50,3 +51,18 @@ def minima(member: Member) -> list[tuple[int, Any]]:
             number += 1
     agreed.leave()
     return found
+
+
+def stays(member: Member) -> list[tuple[str, int]]:
+    """The last rank never enters the last step; it sees what the others wait for, until that has lasted too long."""
+    decisions, shown = Decisions(member.plane), set()
+    decisions.step()
+    if member.rank < member.plane.topology.ranks - 1:
+        decisions.step(last=member.leads)
+        decisions.leave()
+    while not member.plane.is_lost():
+        waits = [(wait.operation, board.rank) for board in all_waits(member.folder) for wait in board.waits]
+        shown |= {(operation, rank) for operation, rank in waits if operation == "leave"}
+        time.sleep(0.01)
+    member.plane.fail("it has stayed")
+    return sorted(shown)

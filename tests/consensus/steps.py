@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isoradix import IsoradixError, Patience
-from isoradix.consensus import SteppedPlane
+from isoradix.consensus import Decisions, SteppedPlane, open_store
 
 
 class Member:
@@ -38,3 +38,26 @@ def main(rank: int, *shared: Any) -> None:
             with suppress(IsoradixError):
                 plane.fail(str(error).partition("\n")[0])
     answers.put((rank, pickle.dumps(answer)))
+
+
+def two_planes(rank: int, *shared: Any) -> None:
+    """Two planes in one process and one store, each way that docs/decisions.md shows; every rank asks on both."""
+    _, topology, _, folder, (by_address,), limits, _, address, _, answers = shared
+    options: dict[str, Any] = {"patience": Patience(*limits), "wait_board": folder}
+    if by_address:
+        first = SteppedPlane.connect(topology, rank, address, hosts_store=rank == 0, **options)
+        second = SteppedPlane.connect(topology, rank, address, name="decode", **options)
+    else:
+        store, own = open_store(address, rank == 0, options["patience"])
+        first, second = (
+            SteppedPlane(topology, rank, store, address=own, name=name, **options) for name in ("prefill", "decode")
+        )
+    said = []
+    with Decisions(first) as one, Decisions(second) as other:
+        for request, decisions in ((1, one), (2, other)):
+            decisions.ask(request)
+            decisions.report(request, 1, "ready")
+            while not decisions.stopped:
+                verdicts = decisions.step(last=first.place.leads and decisions.open == 0)
+                said += [(decided.request, decided.verdict) for decided in verdicts]
+    answers.put((rank, pickle.dumps(said)))

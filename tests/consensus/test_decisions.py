@@ -1,5 +1,7 @@
 """The queue of decisions and the agreed minimum: one rank, real processes, and a storm of aborts."""
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,9 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.consensus import storm as storms
-from tests.consensus.decision_bodies import late_member, minima, other_settings, parts
+from tests.consensus.decision_bodies import late_member, minima, other_settings, parts, stays
 from tests.consensus.ranks import run
-from tests.consensus.steps import main
+from tests.consensus.steps import main, two_planes
 from tests.consensus.storm import Storm, storm
 
 from isoradix import BackpressureError, DivergenceError, InputTypeError, InvalidInputError, ProtocolError
@@ -54,6 +56,11 @@ def test_bad_input_changes_nothing() -> None:
         decisions.ask(2)
     with pytest.raises(ProtocolError, match="has an open question"):
         decisions.ask(1, 2)
+    for epoch in (0, -1, 2**32):
+        with pytest.raises(InvalidInputError, match=rf"epoch is {epoch}, limits 1 to 4294967295\nhint: "):
+            decisions.ask(1, epoch)
+    with pytest.raises(InputTypeError, match="epoch is"):
+        decisions.ask(1, 1.5)  # type: ignore[arg-type]
     with pytest.raises(ProtocolError, match="request 9 has no open question"):
         decisions.retract(9)
     with pytest.raises(InvalidInputError, match='report is "late"'):
@@ -84,6 +91,16 @@ def test_a_minimum_of_one_rank() -> None:
         assert agreed.step(last=True).minimum == (5, -6), "what was agreed stays"
 
 
+def test_one_rank_needs_no_torch() -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None; from isoradix.consensus import AgreedMin, Decisions, LocalSteps;"
+        "decisions, agreed = Decisions(LocalSteps()), AgreedMin(LocalSteps(), 1); decisions.ask(1);"
+        "agreed.offer([4]); print(decisions.step(), agreed.step().minimum)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("[] (4,)\n", "")
+
+
 # processes
 
 
@@ -104,9 +121,24 @@ def test_a_rank_that_asks_otherwise_ends_the_plane(tmp_path: Path) -> None:
     assert "digest of the ruling" in str(errors[1])
 
 
+def test_a_rank_that_never_comes_to_the_end_is_named(tmp_path: Path) -> None:
+    *left, shown = start(Topology(tp=3), stays, tmp_path, report_ms=200, fatal_ms=1500)
+    assert shown == [("leave", 0), ("leave", 1)]
+    for error in left:
+        assert isinstance(error, PlaneLost), error
+        assert error.ranks == (2,)
+        assert "leave 1 of all ranks" in str(error)
+
+
 def test_settings_are_compared(tmp_path: Path) -> None:
     errors = start(Topology(tp=2), other_settings, tmp_path)
     assert all("rank 1 starts decisions of window 65" in str(error) for error in errors), errors
+
+
+@pytest.mark.parametrize("by_address", [True, False])
+def test_two_planes_meet_in_one_store(tmp_path: Path, by_address: bool) -> None:
+    said = run(SteppedPlane, Topology(tp=2), main, tmp_path, by_address, main=two_planes)
+    assert said == [[(1, "ready"), (2, "ready")]] * 2
 
 
 def test_a_minimum_is_of_one_question_and_comes_at_one_step(tmp_path: Path) -> None:

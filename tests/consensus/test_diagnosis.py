@@ -27,6 +27,10 @@ def send(peer: int, age_s: float = 6.0) -> WaitEntry:
     return WaitEntry("send", "frames", peer, 38, 37, age_s)
 
 
+def leave(age_s: float = 6.0) -> WaitEntry:
+    return WaitEntry("leave", "end", ALL, 1, 0, age_s)
+
+
 def copy(age_s: float = 6.5) -> WaitEntry:
     return WaitEntry("copy", "own", SELF, 12, 3, age_s)
 
@@ -163,3 +167,11 @@ def test_boards_are_looked_at_by_domain() -> None:
     assert domains([*other, *here, *left]) == [here, other]
     assert domains([*here, rank(2)]) == [], "two deployments: there is nothing to say"
     assert domains([here[0], rank(1, alive=False)]) == [[here[0], rank(1, alive=False)]]
+
+
+def test_a_rank_that_never_comes_to_the_end() -> None:
+    """It votes meanwhile, as all do."""
+    left = [rank(number, leave(), vote(99, 0.01), step=41) for number in range(3)]
+    assert found(*left, rank(3, vote(99, 0.01))) == ("busy", (13,), (10, 11, 12))
+    assert found(*left, rank(3, copy())) == ("own", (13,), (10, 11, 12))
+    assert found(*left, rank(3, leave(0.1), step=41)) == ("network", (), (10, 11, 12, 13))

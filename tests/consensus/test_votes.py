@@ -103,7 +103,7 @@ def test_all_vote_threads_leave_after_the_stop_frame(two: Two) -> None:
     two.until(lambda: all(thread.newest[0] is not None for thread in two.threads))
     two.step(controls=(Control.stop(),))
     for thread in two.threads:
-        thread.join()
+        assert thread.join(60)
     assert two.failures == [None, None]
     newest = [thread.newest[0] for thread in two.threads]
     assert newest[0] is not None and newest[1] is not None  # noqa: PT018
@@ -131,7 +131,7 @@ def test_an_observed_mismatch_names_the_step_and_votes_go_on(tmp_path: Path) -> 
         assert (thread.parted.step, thread.parted.ranks) == (2, (1,)), thread.parted
     two.step(controls=(Control.stop(),))
     for thread in two.threads:
-        thread.join()
+        assert thread.join(60)
     assert two.failures == [None, None]
     two.end()
 

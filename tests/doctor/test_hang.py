@@ -74,6 +74,14 @@ def test_a_vote_that_does_not_end() -> None:
     assert all_alike.culprits == ()
 
 
+def test_a_rank_that_never_comes_to_the_end() -> None:
+    leave: Wait = ("leave", ALL, 1, 0, 9.0)
+    found = by_boards(boards([leave, vote(0.1)], [leave], [vote(0.1)]))
+    assert found is not None
+    assert found.culprits == (2,)
+    assert "leave 1 does not end: rank 2 has not come to it" in found.condition.text
+
+
 @pytest.mark.parametrize("waits", [[], [vote(0.2)], [("frame", 0, 8, 7, 4.9)]])
 def test_short_waits_are_none(waits: list[Wait]) -> None:
     assert by_boards(boards(waits, [vote(0.1)])) is None

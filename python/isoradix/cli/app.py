@@ -21,7 +21,7 @@ _EXIT_CODES = """Exit codes:
 """
 
 
-def _literal(epilog: str) -> str:
+def literal(epilog: str) -> str:
     """Keeps the lines of an epilog as they are."""
     return "\b\n" + epilog.replace("\n\n", "\n")
 
@@ -32,7 +32,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit(OK)
 
 
-@app.callback(invoke_without_command=True, epilog=_literal(_EXIT_CODES))
+@app.callback(invoke_without_command=True, epilog=literal(_EXIT_CODES))
 def isoradix(
     context: typer.Context,
     version: Annotated[
@@ -58,14 +58,14 @@ for command, examples, summary in (
     (journals.view, journals.VIEW_EXAMPLES, "A page of the journals: trees side by side, step by step."),
     (journals.replay_journal, journals.REPLAY_EXAMPLES, "Do again what one rank did, from its journal."),
 ):
-    app.command(epilog=_literal(examples), short_help=summary)(command)
+    app.command(epilog=literal(examples), short_help=summary)(command)
 app.add_typer(storage.app, name="storage", short_help="External stores of KV pages: try, look, clear.")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "isoradix") -> int:
     """One command; every error it can foresee becomes a message and an exit code."""
     try:
-        code = _invoke(arguments)
+        code = _invoke(arguments, commands, name)
     except (UsageError, IsoradixError) as error:
         show_error(str(error))
         return exit_code_of(error)
@@ -77,18 +77,18 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        show_error(f"{_lower(error.format_message())}\nhint: isoradix --help, or --help after a command")
+        show_error(f"{_lower(error.format_message())}\nhint: {name} --help, or --help after a command")
         return BAD_INPUT
     if code == INTERRUPTED:
         show_error("interrupted")
     return code if isinstance(code, int) else OK
 
 
-def _invoke(arguments: Sequence[str]) -> object:
+def _invoke(arguments: Sequence[str], commands: typer.Typer, name: str) -> object:
     """Without typer's own main, which ends the process where a pipe is closed."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(commands)
     try:
-        with command.make_context("isoradix", list(arguments)) as context:
+        with command.make_context(name, list(arguments)) as context:
             return command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

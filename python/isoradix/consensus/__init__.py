@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from isoradix.consensus.minimum import Agreed as Agreed
     from isoradix.consensus.minimum import AgreedMin as AgreedMin
     from isoradix.consensus.piggyback import PiggybackPlane as PiggybackPlane
-    from isoradix.consensus.stepped import LocalSteps as LocalSteps
+    from isoradix.consensus.rendezvous import open_store as open_store
     from isoradix.consensus.stepped import SteppedPlane as SteppedPlane
+    from isoradix.consensus.steps import LocalSteps as LocalSteps
 
 _PLANES = {
     "Agreed": "minimum",
@@ -35,10 +36,11 @@ _PLANES = {
     "Decisions": "decisions",
     "GlooPlane": "gloo",
     "LocalPlane": "local",
-    "LocalSteps": "stepped",
+    "LocalSteps": "steps",
     "NotReady": "decisions",
     "PiggybackPlane": "piggyback",
     "SteppedPlane": "stepped",
+    "open_store": "rendezvous",
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "WaitEntry",
     "all_waits",
     "diagnose",
+    "open_store",
     "read_waits",
 ]
 

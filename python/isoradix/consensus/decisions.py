@@ -10,17 +10,19 @@ other is taken in.
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
-from isoradix import Decided, DecisionQueue, DecisionVote, IsoradixError, ProtocolError
-from isoradix.consensus.plane import first_line, now_ms
-from isoradix.consensus.stepped import Steps, Vector
+from isoradix import Decided, DecisionQueue, DecisionVote, InvalidInputError, IsoradixError, ProtocolError
+from isoradix.consensus.plane import now_ms
+from isoradix.consensus.steps import Agreement, Steps, Vector
 
 Report = Literal["pending", "ready", "failed"]
 Verdict = Literal["ready", "failed", "aborted", "timed_out", "missing"]
 
 ABORTS_MAX: Final = 4096
 """Requests that one step gives up; others are given up in the next."""
+
+EPOCH_MAX: Final = 2**32 - 1
 
 
 class NotReady(IsoradixError, RuntimeError):  # noqa: N818 a state of the request
@@ -69,7 +71,7 @@ class Decision:
                 return f"{what}\nhint: look at that rank's transfers, or give requests more patience"
 
 
-class Decisions:
+class Decisions(Agreement):
     """One rank's queue of decisions, and the plane that connects it.
 
     `ask`, `retract`, `forget` and `step` are called by all ranks in one order, on the scheduler's thread. `report`
@@ -86,7 +88,8 @@ class Decisions:
     """
 
     def __init__(self, plane: Steps, *, window: int = 1024, patience_ms: int = 30_000) -> None:
-        self.plane, self.patience_ms = plane, patience_ms
+        super().__init__(plane)
+        self.patience_ms = patience_ms
         self.queue = DecisionQueue(plane.place.member, window, patience_ms)
         self.words = self.queue.words
         self.settings = f"decisions of window {window} and patience {patience_ms} ms"
@@ -105,9 +108,14 @@ class Decisions:
             epoch: grows each time it is admitted, 1 to 2**32 - 1.
 
         Raises:
+            InvalidInputError: a number is out of its range.
             ProtocolError: it has a question of this epoch or a later one, or an open one.
             BackpressureError: as many are open, or remembered, as may be.
         """
+        given: object = epoch
+        if isinstance(given, int) and not 1 <= given <= EPOCH_MAX:
+            what = f"epoch is {epoch}, limits 1 to {EPOCH_MAX}"
+            raise InvalidInputError(f"{what}\nhint: begin with 1, and count on each time the request is admitted again")
         self.queue.ask(request, epoch)
 
     def retract(self, request: int) -> None:
@@ -172,11 +180,6 @@ class Decisions:
         """Equal on all ranks at each step."""
         return self.queue.digest
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the last step was entered."""
-        return self.plane.stopped
-
     # the rounds' thread
 
     def fill(self, words: Vector) -> None:
@@ -198,19 +201,3 @@ class Decisions:
         place = self.plane.place
         rank = None if one.rank is None else self.plane.topology.rank_of(place.domain, one.rank)
         return Decision(one.request, one.epoch, one.verdict, rank, self.patience_ms)
-
-    # the end
-
-    def leave(self) -> None:
-        """After the last step: waits for the last vote, then closes."""
-        self.plane.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Leaves after the last step; before it, or with an error, tells the other ranks."""
-        if error is None and self.stopped:
-            self.leave()
-        else:
-            self.plane.fail("closed before the last step" if error is None else first_line(error))

@@ -71,7 +71,10 @@ def diagnose(boards: Sequence[RankWaits], long_s: float = LONG_S) -> Diagnosis:
     long = [wait for board in boards for wait in board.waits if wait.age_s >= long_s and not wait.own]
     if not long:
         return Diagnosis("nothing", (), (), None, f"no rank waits for another for {long_s:g} s or longer")
-    return _of_votes(boards) if any(wait.group == "votes" for wait in long) else _of_frames(boards, long_s)
+    groups = {wait.group for wait in long}
+    if "votes" in groups:
+        return _of_votes(boards)
+    return _of_frames(boards, long_s) if "frames" in groups else _of_the_end(boards)
 
 
 def domains(boards: Iterable[RankWaits]) -> list[list[RankWaits]]:
@@ -144,13 +147,31 @@ def _of_frames(boards: Sequence[RankWaits], long_s: float) -> Diagnosis:
         return _own_queue(stuck, waiting)
     # one that has only just begun to wait was late, but is not what the others wait for now
     idle = [board for board in known if _longest(board, "frames") is None] or known
-    slowest = [board for board in idle if board.step == min(board.step for board in idle)]
+    return _busy(idle, waiting, longest)
+
+
+def _of_the_end(boards: Sequence[RankWaits]) -> Diagnosis:
+    """Ranks leave, and wait for those that have not come to the last step."""
+    leaving = {board: wait for board in boards for wait in board.waits if wait.group == "end"}
+    wait, there = max(leaving.values(), key=lambda wait: wait.age_s), _ranks(leaving)
+    outside = [board for board in boards if board not in leaving]
+    if (stuck := _stuck(outside, wait)) is not None:
+        return _own_queue(stuck, there)
+    if outside:
+        return _busy(outside, there, wait)
+    what = f"{_say(there, 'leaves', 'leave')} for {wait.age_s:.1f} s, and no rank that is known is missing"
+    return Diagnosis("network", (), there, wait, what)
+
+
+def _busy(boards: Sequence[RankWaits], waiting: tuple[int, ...], wait: WaitEntry) -> Diagnosis:
+    """Of these, none of which waits for another, those that have not come as far as the rest."""
+    slowest = [board for board in boards if board.step == min(board.step for board in boards)]
     still = "; ".join(
         f"rank {board.rank} has been at step {board.step} for {board.still_s:.1f} s and waits for nobody"
         for board in slowest
     )
-    what = f"{still}; {behind} {'it' if len(slowest) == 1 else 'them'}"
-    return Diagnosis("busy", _ranks(slowest), waiting, longest, what)
+    behind = f"{_say(waiting, 'waits', 'wait')} for {'it' if len(slowest) == 1 else 'them'}"
+    return Diagnosis("busy", _ranks(slowest), waiting, wait, f"{still}; {behind}")
 
 
 def _end(member: int, waits: Mapping[int, WaitEntry]) -> int | None:

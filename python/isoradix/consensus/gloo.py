@@ -79,9 +79,7 @@ class VotingPlane(RemotePlane):
 
     def _finish(self) -> None:
         if self._votes is not None:
-            self._votes.join()
-            if self._failure is not None:
-                raise self._lost(None)
+            self._join(self._votes)
 
     def _cut(self) -> None:
         super()._cut()

@@ -9,13 +9,12 @@ its neighbours do.
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
 from isoradix import InputTypeError, InvalidInputError, ProtocolError
-from isoradix.consensus.plane import first_line
-from isoradix.consensus.stepped import Steps, Vector
+from isoradix.consensus.steps import Agreement, Steps, Vector
 
 SIZE_MAX: Final = 4096
 """Items of a vector, and of what the leader says."""
@@ -41,7 +40,7 @@ class Agreed:
     said: tuple[int, ...]
 
 
-class AgreedMin:
+class AgreedMin(Agreement):
     """The smallest of what all ranks offer, item by item.
 
     Args:
@@ -56,7 +55,8 @@ class AgreedMin:
     def __init__(self, plane: Steps, size: int) -> None:
         if not 0 <= size <= SIZE_MAX:
             raise InvalidInputError(f"size is {size}, limits 0 to {SIZE_MAX}\nhint: pass the items of an offer")
-        self.plane, self.size = plane, size
+        super().__init__(plane)
+        self.size = size
         self.words = 2 + size
         self.settings = f"a minimum of size {size}"
         self._offer: tuple[int, Sequence[int]] = (_NONE, (0,) * size)
@@ -107,11 +107,6 @@ class AgreedMin:
             raise ProtocolError(f"{what}\nhint: only the leader decides; the others offer")
         return self.plane.exchange(lambda: self._message(said), self._take, last=last)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the last step was entered."""
-        return self.plane.stopped
-
     # the rounds' thread
 
     def fill(self, words: Vector) -> None:
@@ -153,22 +148,6 @@ class AgreedMin:
             self._agreed = (number, tuple(numbers[:items]))
         agreed_number, minimum = self._agreed or (None, None)
         return Agreed(step, agreed_number, minimum, tuple(numbers[items:]))
-
-    # the end
-
-    def leave(self) -> None:
-        """After the last step: waits for the last round, then closes."""
-        self.plane.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Leaves after the last step; before it, or with an error, tells the other ranks."""
-        if error is None and self.stopped:
-            self.leave()
-        else:
-            self.plane.fail("closed before the last step" if error is None else first_line(error))
 
 
 def _checked(name: str, values: Sequence[int]) -> tuple[int, ...]:

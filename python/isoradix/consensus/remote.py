@@ -14,6 +14,7 @@ from isoradix.consensus.links import connect
 from isoradix.consensus.plane import PlaneCounts, PlaneLost, first_line, named_by
 from isoradix.consensus.reducers import gather
 from isoradix.consensus.rendezvous import Group, Meeting, arrive, meet, open_store
+from isoradix.consensus.rounds import RoundThread
 from isoradix.consensus.topology import Place, Topology
 from isoradix.consensus.waits import ALL, SELF, OwnWait, RankWaits, WaitBoard
 from isoradix.consensus.watch import Watch
@@ -27,6 +28,7 @@ _VERDICT_S: Final = 3.0
 _DECISIONS_S: Final = 2.0
 """How long a rank waits to hear what the others have decided, once ranks have parted."""
 _LINGER_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 0.25
 _GOODBYE_S: Final = 10.0
 
 
@@ -309,6 +311,14 @@ class RemotePlane:
 
     def _finish(self) -> None:
         """What has to end on all ranks before any of them closes."""
+
+    def _join(self, rounds: RoundThread) -> None:
+        """Waits for the last round. Where a rank never comes to it, the watch ends this wait as any other."""
+        with self._waits.waiting("leave", ALL, 1, 0):
+            while not (over := rounds.join(_LOOK_AGAIN_S)) and not self.is_lost():
+                pass
+        if not over or self._failure is not None:
+            raise self._lost(None)
 
     def fail(self, reason: str, ranks: tuple[int, ...] | None = None) -> None:
         """This rank cannot go on: tells the others why, and closes.

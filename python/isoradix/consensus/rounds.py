@@ -47,9 +47,10 @@ class RoundThread(ABC):
         """The first round."""
         self._thread.start()
 
-    def join(self) -> None:
-        """Waits for the last round."""
-        self._thread.join()
+    def join(self, seconds: float) -> bool:
+        """Waits for the last round, so long at most; whether it is over."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def end(self) -> None:
         """Ends it after the reducer was cut. A no-op the second time."""

@@ -53,6 +53,7 @@ OPERATIONS: Final = {
     "send": "frames",
     "vote": "votes",
     "gather": "votes",
+    "leave": "end",
     "ack": "own",
     "copy": "own",
     "slots": "own",
@@ -60,8 +61,8 @@ OPERATIONS: Final = {
     "pause": "own",
 }
 """What a rank waits for, and in which group: a slot each. Of the group "own" is what no other rank has a part in: its
-own queues and threads. A pause is no wait: some rank has said that it pauses, and as long as it does, no wait is too
-long."""
+own queues and threads; who leaves waits until all ranks have come to the end. A pause is no wait: some rank has said
+that it pauses, and as long as it does, no wait is too long."""
 OwnWait = Literal["copy", "slots", "storage"]
 """What a scheduler may wait for that is its rank's own: a copy's layer or end, free slots, an answer of storage."""
 

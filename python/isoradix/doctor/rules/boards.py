@@ -90,14 +90,17 @@ def _last_in_line(
 
 
 def _votes_alone(evidence: Evidence, boards: Mapping[int, Board], old: Mapping[int, list[WaitEntry]]) -> Finding | None:
-    """No scheduler waits, and votes do not end: whoever has not come to the newest vote is late."""
-    votes = {rank: wait for rank, waits in old.items() for wait in waits if wait.operation == "vote"}
+    """No scheduler waits for one rank, and votes do not end, or some have come to leave: whoever has not come to the
+    newest vote, or to the end, is late."""
+    leaves = any(wait.operation == "leave" for waits in old.values() for wait in waits)
+    what = "leave" if leaves else "vote"
+    votes = {rank: wait for rank, waits in old.items() for wait in waits if wait.operation == what}
     newest = max(votes.values(), key=lambda wait: wait.want, default=None)
     if newest is None:
         return None
     late = tuple(rank for rank in boards if rank not in votes or votes[rank].want < newest.want)
     named = late if len(late) < len(boards) else ()
-    text = f"vote {newest.want} does not end"
+    text = f"{what} {newest.want} does not end"
     if named:
         text += f": {evidence.roster.names(named)} has not come to it"
     because = tuple(boards[rank].source for rank in sorted(boards))
