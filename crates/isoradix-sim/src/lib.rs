@@ -13,11 +13,14 @@
 //! - every invariant of the core; every operation ends; nothing is left over; no message is lost or unpaired;
 //! - a rank that died is noticed.
 //!
+//! There are runs without a cache as well (`decisions`): which requests are ready on every rank, and how long the chunks of their prompts
+//! are, with a checker of their own.
+//!
 //! Not checked: that KV holds what a model would compute; sockets and processes; a rank that lies.
 //!
-//! Files, each importing only from those before it: `rng`, `queue`, `clock`, `topology`, `violation`; `fault`, `request`, `scenario` (what a
-//! seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`, `outcome`; `cluster` (a domain); `shrink`,
-//! `batch`, `report`. Beside all that, `exhaustive`: every interleaving of small scopes.
+//! Files, each importing only from those before it: `rng`, `queue`, `clock`, `topology`, `violation`; `fault`, `active` (faults that are on),
+//! `plane`, `request`, `scenario` (what a seed decides); `world` (memory, copies, storage); `scheduler`; `naive`, `coverage`, `check`,
+//! `outcome`; `cluster` and `decisions` (a domain with a cache, and one without); `shrink`, `batch`, `report`. Beside all that, `exhaustive`: every interleaving of small scopes.
 
 mod active;
 mod batch;

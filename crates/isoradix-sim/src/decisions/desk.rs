@@ -288,3 +288,33 @@ fn refused(verb: &'static str) -> impl Fn(DecisionError) -> Wrong {
         Wrong::new(kind, format!("{verb}: {error}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Family, Options};
+
+    fn message(desk: &Desk, arrivals: Vec<u32>, aborts: Vec<u32>) -> Message {
+        let requests: Vec<u64> = aborts.iter().map(|request| u64::from(*request)).collect();
+        let ruling = |group| desk.queue(group).rule(1, None, &requests).to_bytes().into();
+        let (rulings, step) = (Group::ALL.map(ruling), desk.queue(Group::Prefill).step() + 1);
+        Message { step, rulings, coefficients: None, arrivals, aborts, retractions: vec![], last: false }
+    }
+
+    #[test]
+    fn what_is_left_over_is_told_and_an_abort_leaves_nothing() {
+        let options = Options { family: Family::Decisions, ..Options::default() };
+        let plan = Plan::new(1, "pp2".parse().expect("a topology"), 0, &options);
+        let mut desk = Desk::new(&plan, 0).expect("a desk");
+        assert_eq!(desk.check_rest(), Ok(()));
+        let asked = desk.enter(&plan, &message(&desk, vec![0], vec![])).expect("a step");
+        assert_eq!((asked.asked.len(), plan.slots - asked.free), (1, 1));
+        let left = desk.check_rest().expect_err("its question is open");
+        assert!(left.what.starts_with("1 questions of prefill are open and 1 requests remembered"), "{}", left.what);
+        let ended = desk.enter(&plan, &message(&desk, vec![], vec![0])).expect("a step");
+        assert_eq!(ended.ended, [(0, Ended::By(Verdict::Aborted))]);
+        assert_eq!(desk.check_rest(), Ok(()));
+        desk.slots.alloc(1, &mut vec![]).expect("a slot");
+        assert!(desk.check_rest().is_err_and(|left| left.what.starts_with("1 slots are occupied")));
+    }
+}
