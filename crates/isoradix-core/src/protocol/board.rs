@@ -6,10 +6,14 @@ use super::digests::DigestRing;
 use super::error::ProtocolError;
 use super::layout::{self, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
 use super::reduced::Reduced;
+use super::trailing::Search;
 use super::watermarks::Watermarks;
 use super::window::Window;
+use crate::components::Ends;
+use crate::defects::Planted;
 use crate::ordinal::Ordinal;
 use crate::provenance::PerRank;
+use std::collections::BTreeMap;
 
 /// Ballots kept, and reduced vectors: enough for a scheduler that is this many votes behind its own vote thread.
 const BALLOTS_KEPT: u32 = 128;
@@ -41,6 +45,8 @@ pub struct Board {
     /// `SLOT_WORDS` words an operation, in the order of `k % W`.
     slots: Box<[i64]>,
     watermarks: Watermarks,
+    /// What this rank votes of prefetches whose end all ranks search for.
+    searches: BTreeMap<Ordinal, Search>,
     backable: i64,
     running: bool,
     stopping: bool,
@@ -49,6 +55,7 @@ pub struct Board {
     pub(super) digests: DigestRing,
     pub(super) ballots: BallotRing,
     completed: CompletedRing,
+    planted: Planted,
 }
 
 impl Board {
@@ -63,6 +70,7 @@ impl Board {
             issued: 0,
             slots: vec![UNKNOWN; SLOT_WORDS * width as usize].into(),
             watermarks: Watermarks::default(),
+            searches: BTreeMap::new(),
             backable: UNKNOWN,
             running: true,
             stopping: false,
@@ -71,6 +79,7 @@ impl Board {
             digests: DigestRing::new(DIGESTS_KEPT),
             ballots: BallotRing::new(layout::ballot_words(width), BALLOTS_KEPT),
             completed: CompletedRing::new(BALLOTS_KEPT),
+            planted: Planted::default(),
         })
     }
 
@@ -114,6 +123,23 @@ impl Board {
         self.post(k, SlotField::Hit, layout::counter(tokens.into_ballot()))
     }
 
+    /// Begins this rank's part in the search for the deepest end, of so many pages at most, that is usable on every rank: its `hit` goes
+    /// down with the votes from now on. The first post stands.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub(crate) fn search(&mut self, k: Ordinal, ends: Ends, pages: u32) -> Result<Posted, ProtocolError> {
+        if self.searches.contains_key(&k) {
+            return Ok(Posted::Taken);
+        }
+        let search = Search::new(ends, pages);
+        let posted = self.post(k, SlotField::Hit, search.word())?;
+        if posted == Posted::Taken {
+            self.searches.insert(k, search);
+        }
+        Ok(posted)
+    }
+
     /// Posts the pages reserved for an operation. The first post stands.
     ///
     /// # Errors
@@ -153,6 +179,7 @@ impl Board {
     pub fn terminal(&mut self, k: Ordinal) -> Result<(), ProtocolError> {
         if self.holds(k)? {
             self.slot(k).fill(NO_STAKE);
+            self.searches.remove(&k);
         }
         Ok(())
     }
@@ -270,7 +297,27 @@ impl Board {
 
     /// This rank's vote thread has completed the next vote.
     pub(super) fn complete(&mut self, reduced: Reduced) {
+        if !self.searches.is_empty() {
+            self.go_on(&reduced);
+        }
         self.completed.push(reduced);
+    }
+
+    /// What the searches vote next follows from this vector alone, so it is of one round on every rank.
+    fn go_on(&mut self, reduced: &Reduced) {
+        let slots = &reduced.words()[layout::BALLOT_HEADER_WORDS..];
+        let width = u64::from(self.admission.width());
+        for (k, search) in &mut self.searches {
+            let Some(place) = k.0.checked_sub(reduced.base()).filter(|place| *place < width) else { continue };
+            search.complete(slots[words(place) + SlotField::Hit as usize], self.planted);
+            self.slots[words(k.0 % width) + SlotField::Hit as usize] = search.word();
+        }
+    }
+
+    /// Plants a mistake in this rank's searches.
+    #[cfg(feature = "planted-defects")]
+    pub fn plant(&mut self, defect: crate::defects::Defect) {
+        self.planted.defect = Some(defect);
     }
 
     /// What this rank itself reduced in that vote, if its vote thread has come so far. For a follower's check, and no decision.
