@@ -15,6 +15,12 @@ impl PrefixCache {
         }
     }
 
+    /// Parts of a node's pages, on the device and on host; none where they are not followed.
+    pub(crate) fn parts(&self, node: NodeHandle) -> Result<(Vec<u8>, Vec<u8>), Error> {
+        let id = self.tree.nodes.resolve(node)?;
+        Ok((self.tree.device_parts(id).to_vec(), self.tree.host_parts(id).to_vec()))
+    }
+
     /// The usable ends of the path that ends at a node, over both tiers.
     pub(crate) fn usable_ends(&self, node: NodeHandle, components: &Components) -> Result<Ends, Error> {
         let id = self.tree.nodes.resolve(node)?;
