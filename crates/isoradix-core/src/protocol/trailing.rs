@@ -89,7 +89,7 @@ fn round(word: i64) -> u32 {
 /// The end in pages that a reduced word settles for, 0 for none; nothing while the search goes on. Also not for a word that no rank has a
 /// stake in, or that is not known.
 #[must_use]
-pub fn found(word: i64) -> Option<u32> {
+pub(crate) fn found(word: i64) -> Option<u32> {
     if word < 0 || word == NO_STAKE {
         return None;
     }
