@@ -172,8 +172,8 @@ impl Scenario {
             *shape.pick(&["lru", "lru", "lru", "lru", "lru", "lru", "lfu", "fifo", "mru", "filo", "priority", "slru"]);
         let running_max = shape.within(2, 5);
         let has_trailing = tiers.storage && shape.chance(300);
-        let trailing =
-            has_trailing.then(|| Trailing { window: page * (1 + u32::from(seed % 5 > 1)), state: seed % 3 == 0 });
+        let trailing = has_trailing
+            .then(|| Trailing { window: page * (1 + u32::from(seed % 5 > 1)), state: seed.is_multiple_of(3) });
         let mut spare = stream(Stream::Host);
         let Workload { mut requests, inputs } = Workload::new(&mut stream(Stream::Work), options.steps, longest);
         cut_requests(&mut requests, longest);

@@ -4,6 +4,8 @@ use super::{PrefixCache, Segment};
 use crate::components::{Components, Ends};
 use crate::error::Error;
 use crate::evidence::{Record, RecordKind};
+use crate::ints::Ints;
+use crate::namespace::Namespace;
 use crate::node::{NodeHandle, NodeId, ROOT};
 use crate::tree::Descent;
 
@@ -25,6 +27,24 @@ impl PrefixCache {
     pub(crate) fn usable_ends(&self, node: NodeHandle, components: &Components) -> Result<Ends, Error> {
         let id = self.tree.nodes.resolve(node)?;
         Ok(components.ends(&[], &self.path_parts(id, u32::MAX)))
+    }
+
+    /// The length up to which a match would find `key` usable, changing nothing at all.
+    pub(crate) fn probe_usable(
+        &self,
+        key: Ints<'_>,
+        namespace: &Namespace,
+        components: &Components,
+    ) -> Result<u64, Error> {
+        let units = self.units(key)?;
+        let (descent, _) = self.find(units, namespace, None)?;
+        units.check_from(self.matched(descent))?;
+        let Some(Descent { node, partial, .. }) = descent else { return Ok(0) };
+        let mut parts = self.path_parts(node, u32::MAX);
+        if let Some((child, pages)) = partial {
+            parts.extend_from_slice(&self.tree.usable_parts(child)[..pages as usize]);
+        }
+        Ok(self.to_units(components.ends(&[], &parts).deepest(u32::MAX)))
     }
 
     /// Parts of so many pages at least directly above a node's end, or of all that there are.

@@ -164,7 +164,9 @@ impl PrefixCache {
         let base = self.to_units(self.tree.nodes[self.tree.deepest_on_device(id)].depth);
         let below: Vec<NodeId> = self.tree.path_up(id).take_while(|at| self.tree.nodes[*at].is_host_only()).collect();
         self.revive(id, slots, in_memory(base));
-        below.into_iter().for_each(|at| self.tree.load_parts(at));
+        for at in below {
+            self.tree.load_parts(at);
+        }
         self.stamp_path(id);
         let sequence = self.tree.nodes[id].sequence;
         self.record(Record::new(RecordKind::LoadBack, sequence, slots.len() as u64, base, 0));

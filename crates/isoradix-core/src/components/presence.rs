@@ -1,5 +1,6 @@
 //! What one rank's storage has of a run, beside its keys and values.
 
+use crate::provenance::PerRank;
 use std::fmt;
 
 /// The leading pages that this rank's storage has, and the parts of each: a bit a component. Per-rank, so it can be voted and not
@@ -13,6 +14,16 @@ impl Presence {
     /// Marks what this rank has seen. The only way in.
     pub fn observe(parts: Vec<u8>) -> Self {
         Self { parts }
+    }
+
+    /// So many leading pages, with nothing beside their keys and values.
+    pub(crate) fn bare(pages: PerRank<u32>) -> Self {
+        Self { parts: vec![0; pages.into_ballot() as usize] }
+    }
+
+    /// The leading pages.
+    pub(crate) fn pages(&self) -> PerRank<u32> {
+        PerRank::observe(u32::try_from(self.parts.len()).unwrap_or(u32::MAX))
     }
 
     /// The parts themselves, for the ballot. Nothing else may call this.

@@ -424,12 +424,11 @@ impl Operation {
     fn deliver(&mut self, actions: &mut Vec<Action>) -> u32 {
         let Some(committed) = self.life.committed else { return 0 };
         let prefetch = self.kind == Kind::Prefetch;
-        let share = match (prefetch, self.is_whole) {
-            (false, _) => committed,
-            (true, false) => self.leading_pages(self.life.progress),
+        let share = match prefetch {
+            true if !self.is_whole => self.leading_pages(self.life.progress),
             // What ends before the agreed end is not usable there.
-            (true, true) if self.life.progress < committed.tokens => self.leading_pages(0),
-            (true, true) => committed,
+            true if self.life.progress < committed.tokens => self.leading_pages(0),
+            _ => committed,
         };
         self.life.delivered = Some(share);
         if share.tokens > 0 {

@@ -114,7 +114,9 @@ mod tests {
             let words: Vec<i64> = searches.iter().map(Search::word).collect();
             assert!(words.iter().zip(&last).all(|(now, before)| now >= before), "{words:?} after {last:?}");
             let reduced = *words.iter().min().unwrap();
-            searches.iter_mut().for_each(|search| search.complete(reduced, Planted::default()));
+            for search in &mut searches {
+                search.complete(reduced, Planted::default());
+            }
             if let Some(end) = found(reduced) {
                 // It stays settled, whatever is voted after it.
                 assert_eq!(searches.iter().map(Search::word).min(), Some(reduced));

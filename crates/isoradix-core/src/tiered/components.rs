@@ -12,6 +12,8 @@ use super::jobs::Work;
 use crate::components::{Components, Presence};
 use crate::error::Error;
 use crate::host::Stage;
+use crate::ints::Ints;
+use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::{Kind, Share};
 use crate::ordinal::Ordinal;
@@ -42,6 +44,17 @@ impl TieredCache {
         self.cache.keep_states(node, self.components.states())
     }
 
+    /// The length that [`match_prefix`](Self::match_prefix) would find over both tiers, changing nothing at all.
+    ///
+    /// # Errors
+    /// Tokens out of range.
+    pub fn probe(&self, key: Ints<'_>, namespace: &Namespace) -> Result<u64, Error> {
+        if self.components.is_empty() {
+            return self.cache.probe(key, namespace);
+        }
+        self.cache.probe_usable(key, namespace, &self.components)
+    }
+
     /// Of what a match has found, the deepest ends that are usable for every component.
     pub(super) fn usable(&mut self, found: NodeHandle) -> Result<TieredMatch, Error> {
         let (on_device, device_units) = self.cache.on_device(found)?;
@@ -63,6 +76,14 @@ impl TieredCache {
     pub(crate) fn found_presence(&mut self, board: &mut Board, k: Ordinal, here: &Presence) -> Result<(), StepError> {
         if k.0 >= self.operations.issued() {
             return Err(ProtocolError::NotIssued { operation: k, issued: self.operations.issued() }.into());
+        }
+        if self.components.is_empty() {
+            let page = PerRank::observe(self.cache.page_size());
+            return self.found(
+                board,
+                k,
+                here.pages().zip(page).map(|(pages, page)| u64::from(pages) * u64::from(page)),
+            );
         }
         let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) else { return Ok(()) };
         let asked = fetch.pages;

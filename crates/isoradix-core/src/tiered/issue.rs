@@ -6,6 +6,7 @@ use super::effects::{Effect, StoredRun, Transfer};
 use super::error::StepError;
 use super::jobs::{Fetch, Held, Job, Work};
 use crate::cache::{Chosen, Segment};
+use crate::components::Presence;
 use crate::evidence::RecordKind;
 use crate::hash;
 use crate::holds::HostLockReceipt;
@@ -418,6 +419,9 @@ impl TieredCache {
             .map(|(units, (page, asked))| u32::try_from(units / u64::from(page)).unwrap_or(u32::MAX).min(asked));
         #[cfg(feature = "planted-defects")]
         let pages = self.planted_found(k, pages);
+        if !self.components.is_empty() {
+            return self.found_presence(board, k, &Presence::bare(pages));
+        }
         let (pages, to_reserve) = pages.fork();
         let page = PerRank::observe(self.cache.page_size());
         board.post_hit(k, pages.zip(page).map(|(pages, page)| u64::from(pages) * u64::from(page)))?;
