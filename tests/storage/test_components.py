@@ -14,11 +14,24 @@ pytest.importorskip("torch")
 
 import torch
 
-from isoradix import Board, Control, InputTypeError, InvalidInputError, Query, SlotPool, Start, StartRecord, TieredCache
-from isoradix import agree
+from isoradix import (
+    Board,
+    Control,
+    InputTypeError,
+    IntSequence,
+    InvalidInputError,
+    Query,
+    SlotPool,
+    Start,
+    StartRecord,
+    TieredCache,
+    agree,
+)
 from isoradix.consensus import LocalPlane
 from isoradix.copies import engine_for
 from isoradix.driver import Driver
+from isoradix.journal.reader import Journal
+from isoradix.journal.rerun import Rerun
 from isoradix.kv import DevicePool, HostPool, MHAShape
 from isoradix.storage import Backend, ComponentPages, Fingerprint, PageKeys, Shard, open_storage
 from isoradix.storage.tier import StorageTier
@@ -55,9 +68,9 @@ class Memory:
             ComponentPages.of_rows(keys_of("mamba"), self.states, STATE_BYTES),
         )
 
-    def rows(self, place: int, pages: Sequence[int]) -> list[bytes]:
+    def rows(self, place: int, pages: IntSequence) -> list[bytes]:
         views = self.components[place].views(np.array(pages))
-        return [views.read(at) for at in range(len(pages))]
+        return [views.read(at) for at in range(len(views))]
 
     def close(self) -> None:
         for pool in (self.host, self.index, self.swa):
@@ -203,12 +216,12 @@ class Kept(StorageTier):
         super().start(effect)
 
 
-def rank_over(backend: Backend, memory: Memory) -> tuple[Driver, Kept]:
+def rank_over(backend: Backend, memory: Memory, journal: Path | None = None) -> tuple[Driver, Kept]:
     device = DevicePool(SHAPE, 128)
     tier = Kept(backend, KEYS, memory.host, components=memory.components)
     options: dict[str, Any] = {"storage": True, "prefetch_min": PAGE, "load_back_min": 1, "components": COMPONENTS}
     engine, slots = engine_for(device, memory.host), SlotPool(128, page_size=PAGE)
-    driver = Driver(LocalPlane(), engine, slots, page_size=PAGE, host_pages=PAGES, l3=tier, **options)
+    driver = Driver(LocalPlane(), engine, slots, page_size=PAGE, host_pages=PAGES, l3=tier, journal=journal, **options)
     return driver, tier
 
 
@@ -231,9 +244,17 @@ def finish(driver: Driver) -> None:
     driver.close()
 
 
-def test_a_prefix_with_a_state_comes_back_in_another_process(backend: Backend) -> None:
+def done_again(driver: Driver) -> None:
+    """Its journal gives the same decisions, without memory or storage."""
+    assert driver.journal is not None
+    rerun = Rerun(Journal([driver.journal.path]))
+    assert sum(1 for _ in rerun.run()) == rerun.steps
+    assert (rerun.rank.digest, rerun.stopped) == (driver.digest, True)
+
+
+def test_a_prefix_with_a_state_comes_back_in_another_process(backend: Backend, tmp_path: Path) -> None:
     first, second = Memory(1), Memory(2)
-    driver, tier = rank_over(backend, first)
+    driver, tier = rank_over(backend, first, tmp_path / "first")
     with driver.step() as cache:
         done = cache.insert(PROMPT, driver.slots.alloc(len(PROMPT)))
         assert cache.match_prefix(PROMPT).hit_tokens == 0, "its state is not kept"
@@ -245,7 +266,9 @@ def test_a_prefix_with_a_state_comes_back_in_another_process(backend: Backend) -
     (written,) = tier.effects
     assert (written.kind, written.parts.tolist()) == ("store", [BOTH] * 9 + [ALL])
 
-    driver, tier = rank_over(backend, second)
+    done_again(driver)
+
+    driver, tier = rank_over(backend, second, tmp_path / "second")
     asked = [*PROMPT, *range(900, 920)]
     with driver.step() as cache:
         ticket = cache.prefetch(asked)
@@ -259,6 +282,7 @@ def test_a_prefix_with_a_state_comes_back_in_another_process(backend: Backend) -
     for place, pages in ((0, slice(0, 10)), (1, slice(8, 10)), (2, slice(9, 10))):
         assert second.rows(place, read.pages[pages]) == first.rows(place, written.pages[pages]), COMPONENTS[place]
     finish(driver)
+    done_again(driver)
     first.close()
     second.close()
 
@@ -287,6 +311,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         cache(7)
     with pytest.raises(InputTypeError, match="components_elsewhere has"):
         cache(*COMPONENTS, components_elsewhere="swa")
+    plain = cache()
+    node = plain.insert([1], [1]).node
     with pytest.raises(InvalidInputError, match="states were to be kept at node"):
-        plain = cache()
-        plain.keep_states(plain.insert([1], [1]).node)
+        plain.keep_states(node)

@@ -49,7 +49,7 @@ class Storage(Protocol):
         """Stops a prefetch or a store, as `CopyEngine.cancel` stops a copy; False if it is none of these."""
 
     def answers(self) -> Sequence[tuple[int, "int | bytes"]]:
-        """Prefetches whose question was answered meanwhile, and the tokens that are there; or, where there are components,
+        """Prefetches whose question was answered meanwhile, and the tokens that are there. Where there are components,
         a byte for each page that is there, with the bits of the components that are there beside it.
 
         Raises:
@@ -175,7 +175,7 @@ class StorageTier:
             self._answers.append((copy.operation, answer))
 
     def _parts_of(self, copy: OpenCopy, run: StoredRun, pages: int) -> bytes:
-        """What there is beside the leading pages. Of a side-car nothing counts behind its first gap: the core sees to it."""
+        """What there is beside the leading pages: a byte each. Where a prefix may end because of it, the core finds."""
         parts = bytearray(pages)
         for bit, component in self._beside:
             keys = self._keys_of(run, component.keys)[:pages]
@@ -250,7 +250,7 @@ class StorageTier:
                 if outcome.leading < len(views):
                     if how == "prefetch":
                         self._forget(keys, outcome.statuses)
-                    raise _short(f"not all of what lies beside the pages was moved, in a {how}", outcome.statuses, outcome.error)
+                    raise _short("not all that lies beside the pages was moved", outcome.statuses, outcome.error)
         return True
 
     def _forget(self, keys: Sequence[bytes], statuses: Sequence[Status]) -> None:
