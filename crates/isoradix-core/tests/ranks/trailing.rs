@@ -190,6 +190,34 @@ fn a_window_may_look_back_to_what_is_above_the_anchor() {
 }
 
 #[test]
+fn a_window_that_would_look_back_to_a_page_without_its_part_is_none() {
+    let mut cluster = cluster(&[0, 0]);
+    let first = prefetch(&mut cluster, root, &[&[BOTH, BOTH, BOTH, ALL], &[BOTH, BOTH, BOTH, ALL]]);
+    assert_eq!(agree(&mut cluster, first).0, 4);
+    cluster.settle();
+    // It splits the node there. What came of its upper half is the index alone.
+    assert_eq!(find(&mut cluster, 2), (0, 0));
+    let upper = |station: &mut Station| {
+        let tree = station.rank.cache().cache();
+        let nodes = tree.walk(NodeHandle::ROOT).unwrap();
+        let ends_there = |node: &NodeHandle| tree.info(*node).unwrap().depth == 2 * u64::from(PAGE);
+        nodes.into_iter().find(ends_there).unwrap()
+    };
+    let parts = cluster.all(|station| {
+        let node = upper(station);
+        station.rank.cache().parts(node).unwrap()
+    });
+    assert_eq!(parts, (vec![0, 0], vec![INDEX, INDEX]));
+    let second = prefetch(&mut cluster, upper, &[&[ALL, ALL], &[ALL, BOTH]]);
+    assert_eq!(agree(&mut cluster, second).0, 0, "the first page has a state, and no window; the second has no state");
+    cluster.settle();
+    let third = prefetch(&mut cluster, upper, &[&[ALL, ALL], &[ALL, ALL]]);
+    assert_eq!(agree(&mut cluster, third).0, 2);
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
 fn parts_go_with_their_pages_through_backup_eviction_and_load_back() {
     let mut cluster = cluster(&[0, 0]);
     cluster.step(&[], |station| {
