@@ -1,5 +1,6 @@
 """Windows, states and side-cars in external storage: what is told of them, moved, and matched."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from tests.journal.rig import Hub, HubPlane
 
 from isoradix import (
     Board,
@@ -285,6 +287,93 @@ def test_a_prefix_with_a_state_comes_back_in_another_process(backend: Backend, t
     done_again(driver)
     first.close()
     second.close()
+
+
+class Pair:
+    """Two ranks with a store each, in one process; the second one's stage has no layers of the index."""
+
+    def __init__(self, backends: Sequence[Backend]) -> None:
+        self.hub, self.memories = Hub(2), [Memory(3), Memory(4)]
+        self.drivers: list[Driver] = [cast(Driver, None)] * 2
+        threads = [threading.Thread(target=self._connect, args=(rank, backends[rank])) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _connect(self, rank: int, backend: Backend) -> None:
+        memory, plane = self.memories[rank], HubPlane(self.hub, rank, 0)
+        elsewhere = ["index"] if rank else []
+        beside = (None if rank else memory.components[0], *memory.components[1:])
+        tier = StorageTier(backend, KEYS, memory.host, components=beside)
+        options: dict[str, Any] = {"storage": True, "prefetch_min": PAGE, "load_back_min": 1, "components": COMPONENTS}
+        engine, slots = engine_for(DevicePool(SHAPE, 128), memory.host), SlotPool(128, page_size=PAGE)
+        self.drivers[rank] = Driver(
+            cast(Any, plane),
+            engine,
+            slots,
+            page_size=PAGE,
+            host_pages=PAGES,
+            l3=tier,
+            components_elsewhere=elsewhere,
+            **options,
+        )
+
+    def step(self, verbs: Callable[[Driver], Any], controls: Sequence[Control] = ()) -> Any:
+        """The same on both; what both have answered."""
+        planes = [cast(HubPlane, driver.plane) for driver in self.drivers]
+        for plane in planes:
+            plane.votes.fill(plane.board, plane.ballot)
+        reduced = np.minimum.reduce([plane.ballot for plane in planes])
+        for plane in planes:
+            self.hub.newest = plane.votes.complete(plane.board, reduced)
+        answers = []
+        for rank, driver in enumerate(self.drivers):
+            with driver.step(controls if rank == 0 else ()):
+                answers.append(verbs(driver))
+        assert answers[0] == answers[1]
+        return answers[0]
+
+    def settle(self) -> None:
+        deadline, quiet = time.monotonic() + 60, 0
+        while quiet < 3:
+            assert time.monotonic() < deadline
+            quiet = quiet + 1 if self.step(lambda driver: driver.cache.issued == driver.cache.retired) else 0
+            time.sleep(0.001)
+
+    def close(self) -> None:
+        self.step(lambda driver: None, [Control.stop()])
+        for driver, memory in zip(self.drivers, self.memories, strict=True):
+            driver.close()
+            memory.close()
+
+
+def keep(driver: Driver, pages: int) -> None:
+    """Caches so much of the prompt, with its states."""
+    cache, slots = driver.cache, driver.slots
+    own = slots.alloc(pages * PAGE)
+    done = cache.insert(PROMPT[: pages * PAGE], own)
+    slots.free(own[: done.prefix_len])
+    cache.keep_states(done.node)
+
+
+def test_two_ranks_take_the_end_that_both_have(tmp_path: Path) -> None:
+    with open_storage(f"file://{tmp_path}/0") as left, open_storage(f"file://{tmp_path}/1") as right:
+        pair = Pair([left, right])
+        for pages in (4, 6, 8):
+            pair.step(lambda driver, pages=pages: keep(driver, pages))
+        pair.settle()
+        pair.close()
+        # Ends are 4 and 8 here, 4 and 6 there, of 4, 6 and 8.
+        states = keys_of("mamba").of(PROMPT)
+        left.remove([states[5]])
+        right.remove([states[7]])
+        pair = Pair([left, right])
+        pair.step(lambda driver: driver.cache.prefetch(PROMPT) is None)
+        pair.settle()
+        found = pair.step(lambda driver: driver.cache.match_prefix(PROMPT).host_tokens)
+        assert found == 4 * PAGE
+        pair.close()
 
 
 def test_what_makes_no_sense_is_refused() -> None:

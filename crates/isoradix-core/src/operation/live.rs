@@ -6,7 +6,7 @@ use super::kind::{Kind, Pools, Share, Subject};
 use super::state::{self, Effect, Event, State, Transition};
 use crate::host::Backing;
 use crate::ordinal::Ordinal;
-use crate::protocol::{NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN, found_end as trailing_end};
+use crate::protocol::{Found, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN, found_end};
 use std::hash::{Hash, Hasher};
 
 /// What a frame says of one operation, before it is compared with what the operation asked for.
@@ -185,7 +185,8 @@ impl Operation {
     /// has said how it ended there.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.life.heard[SlotField::Ready as usize] == 0
+        let question = self.is_whole && found_end(self.life.heard[SlotField::Hit as usize]) == Some(Found::Failed);
+        question || self.life.heard[SlotField::Ready as usize] == 0
     }
 
     /// What the event would do now; `None` if it would be refused. For a leader that is about to decide.
@@ -238,9 +239,10 @@ impl Operation {
     fn fact(&self, field: SlotField, vote: i64) -> Option<Fact> {
         let whole = |all: u64| if vote == NO_STAKE { all } else { vote.cast_unsigned() };
         Some(match field {
-            SlotField::Hit if self.is_whole && vote != NO_STAKE => {
-                Fact::Hit(u64::from(trailing_end(vote)?) * self.page_tokens)
-            }
+            SlotField::Hit if self.is_whole && vote != NO_STAKE => match found_end(vote)? {
+                Found::End(pages) => Fact::Hit(u64::from(pages) * self.page_tokens),
+                Found::Failed => Fact::Ready(false),
+            },
             SlotField::Hit => Fact::Hit(whole(self.tokens)),
             SlotField::Pages => Fact::Granted(whole(self.pages.into())),
             SlotField::Progress => Fact::Progress(whole(self.progress_max())),

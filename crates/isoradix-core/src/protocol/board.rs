@@ -6,7 +6,7 @@ use super::digests::DigestRing;
 use super::error::ProtocolError;
 use super::layout::{self, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
 use super::reduced::Reduced;
-use super::trailing::Search;
+use super::trailing::{FAILED, Search};
 use super::watermarks::Watermarks;
 use super::window::Window;
 use crate::components::Ends;
@@ -45,8 +45,8 @@ pub struct Board {
     /// `SLOT_WORDS` words an operation, in the order of `k % W`.
     slots: Box<[i64]>,
     watermarks: Watermarks,
-    /// What this rank votes of prefetches whose end all ranks search for.
-    searches: BTreeMap<Ordinal, Search>,
+    /// What this rank votes of prefetches whose end all ranks search for; nothing before its storage has answered.
+    searches: BTreeMap<Ordinal, Option<Search>>,
     backable: i64,
     running: bool,
     stopping: bool,
@@ -123,19 +123,24 @@ impl Board {
         self.post(k, SlotField::Hit, layout::counter(tokens.into_ballot()))
     }
 
+    /// All ranks are to search for the end of this operation: who fails before its part has begun says so in its `hit`.
+    pub(crate) fn expect_search(&mut self, k: Ordinal) {
+        self.searches.insert(k, None);
+    }
+
     /// Begins this rank's part in the search for the deepest end, of so many pages at most, that is usable on every rank: its `hit` goes
-    /// down with the votes from now on. The first post stands.
+    /// down with the votes from now on. The first post stands; late is one that nobody expects.
     ///
     /// # Errors
     /// If the operation is not issued here.
     pub(crate) fn search(&mut self, k: Ordinal, ends: Ends, pages: u32) -> Result<Posted, ProtocolError> {
-        if self.searches.contains_key(&k) {
-            return Ok(Posted::Taken);
+        if !matches!(self.searches.get(&k), Some(None)) {
+            return Ok(Posted::Late);
         }
         let search = Search::new(ends, pages);
         let posted = self.post(k, SlotField::Hit, search.word())?;
         if posted == Posted::Taken {
-            self.searches.insert(k, search);
+            self.searches.insert(k, Some(search));
         }
         Ok(posted)
     }
@@ -161,7 +166,11 @@ impl Board {
     /// # Errors
     /// If the operation is not issued here.
     pub fn post_ready(&mut self, k: Ordinal, succeeded: PerRank<bool>) -> Result<Posted, ProtocolError> {
-        self.post(k, SlotField::Ready, succeeded.into_ballot().into())
+        let succeeded = succeeded.into_ballot();
+        if !succeeded && matches!(self.searches.get(&k), Some(None)) {
+            self.post(k, SlotField::Hit, FAILED)?;
+        }
+        self.post(k, SlotField::Ready, succeeded.into())
     }
 
     /// This rank has no stake in one number of an operation: it is no writer, or has no such pool.
@@ -308,6 +317,7 @@ impl Board {
         let slots = &reduced.words()[layout::BALLOT_HEADER_WORDS..];
         let width = u64::from(self.admission.width());
         for (k, search) in &mut self.searches {
+            let Some(search) = search else { continue };
             let Some(place) = k.0.checked_sub(reduced.base()).filter(|place| *place < width) else { continue };
             search.complete(slots[words(place) + SlotField::Hit as usize], self.planted);
             self.slots[words(k.0 % width) + SlotField::Hit as usize] = search.word();

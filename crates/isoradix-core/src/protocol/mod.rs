@@ -65,7 +65,7 @@ pub use run_ahead::{Backpressure, RunAhead};
 pub use start::{Agreement, Difference, Disagreement, START_BYTES, START_SETTINGS_MAX, StartRecord, agree};
 pub use timers::{Backoff, Breaker, BreakerRule, BreakerState, Deadline, Retry, prefetch_patience_ms};
 pub use top_tier::TopTier;
-pub(crate) use trailing::found as found_end;
+pub(crate) use trailing::{Found, found as found_end};
 pub use vote::{Pace, Pacing, VoteMachine};
 pub use wait::{Patience, Stall, Stalled, Wait, Waiting};
 pub use window::Window;

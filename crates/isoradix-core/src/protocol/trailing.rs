@@ -19,10 +19,13 @@
 //! enough, though it only ever grows and is reduced by MIN:
 //!
 //! ```text
-//! bits 33..63  the round     so that a word grows where its end goes down
+//! bits 33..63  the round, from 1 on: so that a word grows where its end goes down
 //! bit  32      whether the end is the bound: MIN keeps it if every rank has set it
 //! bits 0..32   the end, in pages
 //! ```
+//!
+//! 0, which is less than any of these, says that this rank's storage has failed the question: then all know it, whatever they have found
+//! themselves. They copy nothing before the end is agreed, and so have nothing to say in `ready` that could tell it.
 //!
 //! The bound of a round is read off the vector of the vote before, so every rank is in the same round in the same vote, and no scheduler
 //! takes part: a search goes on at the pace of the votes. A vector tells by itself whether the search is at its end, so a frame may carry any of
@@ -37,6 +40,9 @@ use crate::defects::{Defect, Planted};
 
 const ROUND: u32 = 33;
 const AT_BOUND: i64 = 1 << 32;
+
+/// The word of a rank whose storage has failed the question.
+pub(super) const FAILED: i64 = 0;
 
 /// Rounds that fit into a word: far more than a prefix has pages.
 const ROUNDS_MAX: u32 = (1 << 30) - 2;
@@ -54,7 +60,7 @@ pub(super) struct Search {
 impl Search {
     /// A search up to so many pages, equal on all ranks.
     pub(super) fn new(ends: Ends, pages: u32) -> Self {
-        Self { ends, bound: pages, round: 0 }
+        Self { ends, bound: pages, round: 1 }
     }
 
     /// This rank's word in the present round.
@@ -86,15 +92,24 @@ fn round(word: i64) -> u32 {
     u32::try_from(word >> ROUND).unwrap_or(u32::MAX)
 }
 
-/// The end in pages that a reduced word settles for, 0 for none; nothing while the search goes on. Also not for a word that no rank has a
-/// stake in, or that is not known.
+/// What a search has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The end in pages; 0 if there is none.
+    End(u32),
+    /// Some rank's storage could not be asked.
+    Failed,
+}
+
+/// What a reduced word says; nothing while the search goes on. Also not for a word that no rank has a stake in, or that is not known.
 #[must_use]
-pub(crate) fn found(word: i64) -> Option<u32> {
-    if word < 0 || word == NO_STAKE {
-        return None;
-    }
+pub(crate) fn found(word: i64) -> Option<Found> {
     let end = pages(word);
-    (end == 0 || word & AT_BOUND != 0).then_some(end)
+    match word {
+        FAILED => Some(Found::Failed),
+        ..0 | NO_STAKE => None,
+        _ => (end == 0 || word & AT_BOUND != 0).then_some(Found::End(end)),
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +132,7 @@ mod tests {
             for search in &mut searches {
                 search.complete(reduced, Planted::default());
             }
-            if let Some(end) = found(reduced) {
+            if let Some(Found::End(end)) = found(reduced) {
                 // It stays settled, whatever is voted after it.
                 assert_eq!(searches.iter().map(Search::word).min(), Some(reduced));
                 return (end, vote);
@@ -171,13 +186,13 @@ mod tests {
     fn what_is_not_known_or_of_another_round_moves_nothing() {
         let mut search = Search::new([2, 4].into_iter().collect(), 5);
         let before = search.clone();
-        for word in [UNKNOWN, NO_STAKE, 1 << ROUND | 3, search.word() & !0xf, AT_BOUND | 5] {
+        for word in [UNKNOWN, NO_STAKE, FAILED, 2 << ROUND | 3, 1 << ROUND, 1 << ROUND | AT_BOUND | 5] {
             search.complete(word, Planted::default());
             assert_eq!(search, before, "{word:#x}");
         }
-        assert_eq!(
-            [UNKNOWN, NO_STAKE, 4, AT_BOUND | 4, 0, 7 << ROUND].map(found),
-            [None, None, None, Some(4), Some(0), Some(0)]
-        );
+        let words = [UNKNOWN, NO_STAKE, 1 << ROUND | 4, 1 << ROUND | AT_BOUND | 4, 7 << ROUND, FAILED];
+        let end = |pages| Some(Found::End(pages));
+        assert_eq!(words.map(found), [None, None, None, end(4), end(0), Some(Found::Failed)]);
+        assert!(words[2..5].iter().all(|word| *word > FAILED), "it wins the MIN");
     }
 }

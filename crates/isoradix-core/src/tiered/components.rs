@@ -96,7 +96,7 @@ impl TieredCache {
         }
         let reserved = self.host.reserve_up_to(k, deepest)?;
         board.post_pages(k, reserved)?;
-        self.start_fetch(board, k)
+        Ok(())
     }
 
     /// All ranks have agreed up to where a prefetch goes: its copy begins, if it is one that brings parts.

@@ -121,6 +121,9 @@ impl TieredCache {
         };
         let k = issued.expect("room was kept when it was wished for");
         self.begin(board, k, Kind::Prefetch, &[subject])?;
+        if !self.components.is_empty() && self.host.has_memory() {
+            board.expect_search(k);
+        }
         self.host.ask(k, fetch.pages)?.expect("there is room");
         if self.host.has_memory() {
             self.effects.push(Effect::Query { operation: k, run: fetch.run() });
@@ -436,17 +439,15 @@ impl TieredCache {
 
     /// Fewer pages than are worth it are a miss for all ranks, whatever the others have: nothing is copied then, and nothing can fail
     /// any more. That is said at once, so that another rank's failure is known even where this one has a miss.
-    pub(super) fn start_fetch(&mut self, board: &mut Board, k: Ordinal) -> Result<(), StepError> {
+    fn start_fetch(&mut self, board: &mut Board, k: Ordinal) -> Result<(), StepError> {
         let pages = self.host.pages(k).to_vec();
         let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) else { return Ok(()) };
         if pages.len() < self.prefetch_pages_min().min(fetch.pages) as usize {
             board.post_ready(k, PerRank::observe(true))?;
             return Ok(());
         }
-        if self.components.is_empty() {
-            let stored = vec![fetch.run()];
-            self.start(Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored, parts: vec![] });
-        }
+        let stored = vec![fetch.run()];
+        self.start(Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored, parts: vec![] });
         Ok(())
     }
 

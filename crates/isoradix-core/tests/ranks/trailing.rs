@@ -30,8 +30,13 @@ fn components(elsewhere: u8) -> Components {
 
 /// Ranks whose stages lack layers of these.
 fn cluster(elsewhere: &[u8]) -> Cluster {
+    with_min(elsewhere, 1)
+}
+
+/// Fewer pages are not worth a prefetch.
+fn with_min(elsewhere: &[u8], pages: u32) -> Cluster {
     let mut setup = Setup::of_pages(PAGE, 400, 100, elsewhere.len());
-    setup.tiers = Tiers { storage: true, prefetch_min: PAGE.into(), patience: None, ..setup.tiers };
+    setup.tiers = Tiers { storage: true, prefetch_min: (pages * PAGE).into(), patience: None, ..setup.tiers };
     Cluster::of(&setup, |rank, cache: TieredCache| cache.with_components(components(elsewhere[rank as usize])))
 }
 
@@ -140,6 +145,36 @@ fn what_is_ended_early_brings_nothing_on_any_rank() {
         assert_eq!((on_host(&mut cluster), find(&mut cluster, 10)), (0, (0, 0)));
         cluster.assert_quiet();
     }
+}
+
+#[test]
+fn a_question_that_fails_on_one_rank_is_a_failure_on_all_and_asked_again() {
+    let mut cluster = cluster(&[0, 0]);
+    let k = prefetch(&mut cluster, root, &[&[ALL; 4]]);
+    cluster.stations[1].fail_question(k);
+    assert_eq!(agree(&mut cluster, k).0, 0);
+    cluster.settle();
+    let totals = cluster.all(|station| station.rank.cache().totals());
+    assert_eq!((totals.of(Kind::Prefetch).aborted(Event::Failed), totals.of(Kind::Prefetch).retried), (1, 1));
+    let again = Ordinal(k.0 + 1);
+    for station in &mut cluster.stations {
+        station.rank.found_presence(&mut station.board, again, &Presence::observe(vec![ALL; 4])).unwrap();
+    }
+    assert_eq!(agree(&mut cluster, again).0, 4);
+    cluster.settle();
+    assert_eq!(find(&mut cluster, 10), (0, 4));
+    cluster.assert_quiet();
+}
+
+#[test]
+fn ends_that_are_not_worth_it_are_a_miss() {
+    let mut cluster = with_min(&[0, 0], 3);
+    let k = prefetch(&mut cluster, root, &[&[ALL, ALL, BOTH], &[ALL, ALL]]);
+    assert_eq!(agree(&mut cluster, k).0, 0);
+    cluster.settle();
+    let missed = cluster.all(|station| station.rank.cache().totals().of(Kind::Prefetch).aborted(Event::Miss));
+    assert_eq!(missed, 1);
+    cluster.assert_quiet();
 }
 
 #[test]

@@ -150,6 +150,9 @@ impl Mirror {
         let least = self.prefetch_min.div_ceil(self.page_tokens).clamp(1, u64::from(operation.pages()).max(1));
         match field {
             SlotField::Hit if prefetch && self.is_whole && word != NO_STAKE => {
+                if word == 0 {
+                    return Some(Event::Failed);
+                }
                 let end = end_of_search(word)?;
                 let granted = if entry.state == State::Reserved { self.granted(operation) } else { u64::MAX };
                 Some(if end >= least && end <= granted { Event::Hit } else { Event::Miss })
