@@ -17,6 +17,7 @@ from isoradix._typing import (
     NamespaceLike,
     NodeHandle,
     Pages,
+    Parts,
     PinReceipt,
     ResumePoint,
     Slots,
@@ -661,6 +662,8 @@ class TieredCache:
         prefetch_patience: tuple[int, int, int] | None = (1000, 250, 10000),
         storage_breaker: tuple[int, int, int, int] | None = (5, 10000, 2, 30000),
         storage_retry: tuple[int, int, int] = (3, 100, 5000),
+        components: Iterable[str] = (),
+        components_elsewhere: Iterable[str] = (),
     ) -> TieredCache: ...
     # walking and growing
     def match_prefix(
@@ -681,6 +684,13 @@ class TieredCache:
         """Cache `key` on the device; what of it is on host alone takes its slots as well."""
     def touch(self, node: NodeHandle) -> None:
         """Count `node` and the nodes above it as used now."""
+    def keep_states(self, node: NodeHandle) -> None:
+        """The states at the end of `node` are kept on the device from now on."""
+    def parts(self, node: NodeHandle) -> list[Parts]:
+        """What is beside each page of `node`, on the device and on host: a bit a component."""
+    @property
+    def components(self) -> tuple[str, ...]:
+        """What the model keeps beside keys and values, each at the place of its bit."""
     def slots(self, node: NodeHandle) -> Slots:
         """Slots of the path from the root to `node`, as far as it is on the device."""
     # holding
@@ -1023,7 +1033,7 @@ class Query:
 class Start:
     """Begin a copy, and report it to the `Board`: `post_progress` for a prefetch, then `ended`."""
 
-    __match_args__: Final = ("operation", "kind", "slots", "pages", "stored")
+    __match_args__: Final = ("operation", "kind", "slots", "pages", "stored", "parts")
     @property
     def operation(self) -> int:
         """The operation that the copy belongs to."""
@@ -1039,6 +1049,9 @@ class Start:
     @property
     def stored(self) -> tuple[StoredRun, ...]:
         """What storage is asked for or given, part by part; empty if it takes no part."""
+    @property
+    def parts(self) -> Parts:
+        """What is copied beside each page: a bit a component; empty where there are none."""
 
 @final
 class Cancel:
@@ -1261,6 +1274,8 @@ class Rank:
         """Turn the wishes of the step into operations."""
     def found(self, operation: int, tokens: int) -> None:
         """External storage has answered a `Query` on this rank."""
+    def found_presence(self, operation: int, parts: BytesLike) -> None:
+        """As `found`, of a cache with components: a byte of bits for each leading page."""
     def take_effects(self) -> list[Query | Start | Cancel | Open | Attachment | FreeSlots]:
         """What this rank's engines do now, in order."""
     def withdraw(self, pages: int) -> None:

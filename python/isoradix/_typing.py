@@ -25,6 +25,8 @@ class SupportsNumpy(Protocol):
 
 Slots: TypeAlias = "npt.NDArray[np.int64]"
 Pages: TypeAlias = "npt.NDArray[np.int32]"
+# what is beside pages: a byte a page, a bit a component
+Parts: TypeAlias = "npt.NDArray[np.uint8]"
 # list / tuple of int, array.array("i" | "I" | "q"), memoryview, numpy int32 / int64 / uint32, CPU torch tensor.
 # Of what is a Sequence[int] to a type checker, range and bytes are refused when called.
 IntSequence: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | SupportsNumpy"

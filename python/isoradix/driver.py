@@ -58,6 +58,7 @@ _CACHE_DEFAULTS: Final[Mapping[str, object]] = {
     "prefetch_patience": (1000, 250, 10000),
     "storage_breaker": (5, 10000, 2, 30000),
     "storage_retry": (3, 100, 5000),
+    "components": (),
 }
 
 
@@ -133,7 +134,7 @@ class Driver:
             equal ranks is not promised then. "off": digests are not compared.
         tiers: the highest tier that is on from the first step, "l1", "l2" or "l3", equal on all ranks; `switch_tiers`
             changes it later.
-        options: of `TieredCache`, equal on all ranks.
+        options: of `TieredCache`, equal on all ranks but for `components_elsewhere`.
 
     Raises:
         ProtocolError: the ranks differ in a setting; the message names all of them. On every rank.
@@ -167,6 +168,7 @@ class Driver:
         if l3 is not None and engine is None:
             what = "l3 is given without a copy engine, and so without host pages"
             raise InvalidInputError(f"{what}\nhint: storage lies below host memory: pass host_pages and an engine")
+        options["components"] = tuple(options.get("components", ()))  # however given: equal ranks say equal things
         switch = Control.tiers(tiers)
         if journal is not None:
             make_folder(journal)  # before the others wait for this rank
@@ -397,7 +399,10 @@ class Driver:
         """What storage has answered: the prefetches reserve their pages, and begin."""
         answers = () if self.l3 is None else self.l3.answers()
         for operation, tokens in answers:
-            self.rank.found(operation, tokens)
+            if isinstance(tokens, bytes):
+                self.rank.found_presence(operation, tokens)
+            else:
+                self.rank.found(operation, tokens)
         if answers:
             tuple(self._carry_out(self.rank.take_effects()))  # no load-back is among them
 

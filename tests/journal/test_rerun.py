@@ -30,9 +30,10 @@ def done_again(journal: Journal) -> Rerun:
         {"writing": "back:64"},
         {"policy": "slru:2"},
         {"policy": "priority", "window": 4},
+        {"components": ("index=side_car", "swa=window:8")},
         {"host_pages": None},
     ],
-    ids=["write-through", "write-back", "slru", "narrow window", "no host tier"],
+    ids=["write-through", "write-back", "slru", "narrow window", "components", "no host tier"],
 )
 def test_every_rank_is_done_again(options: dict[str, Any], tmp_path: Path) -> None:
     domain = Domain(tmp_path, 3, seed=1, **options)

@@ -115,6 +115,7 @@ def test_every_verb_that_changes_a_cache_is_written_down() -> None:
         "node_tokens",
         "node_slots",
         "node_pages",
+        "parts",
         "dfs_weight_order",
         "memory_bytes",
         "operations",

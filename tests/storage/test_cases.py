@@ -59,11 +59,11 @@ def asked(backend: Any, pages: int) -> tuple[int, list[tuple[Any, ...]]]:
         log, tier = Log(), StorageTier(backend, KEYS, host)
         tier.attach(cast(Board, log))
         tier.query(cast(Query, SimpleNamespace(operation=0, run=run(pages))))
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int | bytes]] = []
         until(lambda: found or found.__iadd__(tier.answers()))
         tier.close()
     ((_, tokens),) = found
-    return tokens, log.heard
+    return cast(int, tokens), log.heard
 
 
 def store(effect: int, pages: int) -> Start:

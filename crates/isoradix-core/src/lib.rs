@@ -28,6 +28,7 @@ mod accounting;
 mod cache;
 pub mod chunking;
 mod clock;
+mod components;
 pub mod decisions;
 #[cfg(feature = "planted-defects")]
 pub mod defects;
@@ -70,6 +71,7 @@ mod tree;
 
 pub use cache::{Config, Evicted, Insert, Match, NodeInfo, PrefixCache, Resume, Sizes, TierSizes};
 pub use clock::Stamp;
+pub use components::{COMPONENTS_MAX, Component, ComponentKind, Components, Ends, Presence};
 pub use error::{Error, ErrorKind};
 pub use events::{KvEvent, Tier};
 pub use evidence::{KeyLog, Record, RecordKind, unpack};

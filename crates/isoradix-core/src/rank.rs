@@ -9,6 +9,7 @@
 //! A driver holds one `Rank`, one [`Board`] and, for its vote thread, one [`VoteMachine`](crate::protocol::VoteMachine). The
 //! scheduler's thread calls what is in here; I/O threads post to the board, and nothing else.
 
+use crate::components::Presence;
 use crate::operation::Event;
 use crate::ordinal::Ordinal;
 use crate::protocol::{
@@ -158,6 +159,14 @@ impl Rank {
     /// If the board does not know the operation.
     pub fn found(&mut self, board: &mut Board, k: Ordinal, units: PerRank<u64>) -> Result<(), StepError> {
         self.cache.found(board, k, units)
+    }
+
+    /// As [`found`](Self::found), of a cache with components: the leading pages that storage has, and the parts of each.
+    ///
+    /// # Errors
+    /// If the board does not know the operation.
+    pub fn found_presence(&mut self, board: &mut Board, k: Ordinal, here: &Presence) -> Result<(), StepError> {
+        self.cache.found_presence(board, k, here)
     }
 
     /// What this rank's engines do now, in order.

@@ -18,6 +18,8 @@ mod storage;
 mod switching;
 #[path = "ranks/totals.rs"]
 mod totals;
+#[path = "ranks/trailing.rs"]
+mod trailing;
 
 use cluster::{Cluster, NO_POOL, Setup, Station, ns};
 use isoradix_core::operation::{Kind, Operation};

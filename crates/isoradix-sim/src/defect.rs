@@ -4,7 +4,7 @@
 mod planted {
     use isoradix_core::decisions::DecisionQueue;
     use isoradix_core::defects::Defect;
-    use isoradix_core::protocol::TrailingVote;
+    use isoradix_core::protocol::Board;
     use isoradix_core::{Ordinal, Rank};
 
     /// A mistake, and the rank that makes it.
@@ -23,15 +23,10 @@ mod planted {
             by_all.contains(&self.defect) || self.rank == rank
         }
 
-        pub(crate) fn plant(self, rank: usize, core: &mut Rank) {
+        pub(crate) fn plant(self, rank: usize, core: &mut Rank, board: &mut Board) {
             if self.is_made_by(rank) {
                 core.plant(self.defect);
-            }
-        }
-
-        pub(crate) fn plant_search(self, rank: usize, search: &mut TrailingVote) {
-            if self.is_made_by(rank) {
-                search.plant(self.defect);
+                board.plant(self.defect);
             }
         }
 
@@ -93,7 +88,7 @@ mod planted {
 
 #[cfg(not(feature = "planted-defects"))]
 mod planted {
-    use isoradix_core::protocol::TrailingVote;
+    use isoradix_core::protocol::Board;
     use isoradix_core::{Ordinal, Rank};
 
     /// There is none without the feature `planted-defects`.
@@ -101,11 +96,7 @@ mod planted {
     pub enum PlantedDefect {}
 
     impl PlantedDefect {
-        pub(crate) fn plant(self, _: usize, _: &mut Rank) {
-            match self {}
-        }
-
-        pub(crate) fn plant_search(self, _: usize, _: &mut TrailingVote) {
+        pub(crate) fn plant(self, _: usize, _: &mut Rank, _: &mut Board) {
             match self {}
         }
 

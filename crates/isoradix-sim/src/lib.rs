@@ -43,6 +43,7 @@ mod scenario;
 mod scheduler;
 mod shrink;
 mod topology;
+mod trailing;
 mod violation;
 mod world;
 

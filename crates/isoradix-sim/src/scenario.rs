@@ -6,6 +6,7 @@ use crate::queue::Micros;
 use crate::request::{Input, Request, What, Workload};
 use crate::rng::{Rng, mix};
 use crate::topology::Topology;
+use crate::trailing::Trailing;
 use isoradix_core::protocol::{Backoff, BreakerRule, Pacing};
 use isoradix_core::{PrefetchPatience, Tiers, Writing};
 use std::collections::BTreeSet;
@@ -182,8 +183,8 @@ pub(crate) struct Scenario {
     /// Host pages by rank; the capacity is the smallest.
     pub(crate) host_pages: Vec<u32>,
     pub(crate) tiers: Tiers,
-    /// Whether the model has a state of its own at some ends only, so that ranks search for the deepest that all have.
-    pub(crate) trailing: bool,
+    /// What the model keeps beside keys and values, if anything: ranks then search for the deepest end that all have.
+    pub(crate) trailing: Option<Trailing>,
     pub(crate) eviction: String,
     pub(crate) running_max: usize,
     pub(crate) pacing: Pacing,
@@ -227,7 +228,9 @@ impl Scenario {
         let eviction =
             *shape.pick(&["lru", "lru", "lru", "lru", "lru", "lru", "lfu", "fifo", "mru", "filo", "priority", "slru"]);
         let running_max = shape.within(2, 5);
-        let trailing = tiers.storage && shape.chance(300);
+        let has_trailing = tiers.storage && shape.chance(300);
+        let trailing = has_trailing
+            .then(|| Trailing { window: page * (1 + u32::from(seed % 5 > 1)), state: seed.is_multiple_of(3) });
         let mut spare = stream(Stream::Host);
         let Workload { mut requests, inputs } = Workload::new(&mut stream(Stream::Work), options.steps, longest);
         cut_requests(&mut requests, longest);

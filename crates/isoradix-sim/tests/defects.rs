@@ -42,7 +42,7 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["divergence"], Defect::UnlockedByCompletion),
     Caught { names_rank: false, ..by(&["model", "memory"], Defect::CopyGivenUpUnderLock) },
     by(&["divergence"], Defect::OwnQueueLength),
-    Caught { names_rank: false, ..by(&["trailing"], Defect::SmallestOfDeepestEnds) },
+    by(&["trailing"], Defect::SmallestOfDeepestEnds),
     by(&["divergence"], Defect::EvictionInReserve),
     by(&["divergence"], Defect::SecondPoll),
     // The last stage is far enough behind the leader to hear of an end before its step.

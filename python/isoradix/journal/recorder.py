@@ -213,6 +213,10 @@ class RecordedCache:
         self._cache.touch(node)
         self.note("touch", node)
 
+    def keep_states(self, node: NodeHandle) -> None:
+        self._cache.keep_states(node)
+        self.note("keep_states", node)
+
     def lock(self, node: NodeHandle) -> LockReceipt:
         receipt = self._cache.lock(node)
         self._hold(receipt)
@@ -314,6 +318,10 @@ class RecordedRank:
     def found(self, operation: int, tokens: int) -> None:
         self._rank.found(operation, tokens)
         self._cache.note("found", operation, tokens)
+
+    def found_presence(self, operation: int, parts: bytes) -> None:
+        self._rank.found_presence(operation, parts)
+        self._cache.note("found_presence", operation, len(parts))
 
     def withdraw(self, pages: int) -> None:
         self._rank.withdraw(pages)

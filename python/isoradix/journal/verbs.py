@@ -66,6 +66,8 @@ _VERBS: Final = (
     Verb(17, "found", (("operation", "number"), ("tokens", "number")), own=True, of_rank=True),
     Verb(18, "withdraw", (("pages", "number"),), own=True, of_rank=True),
     Verb(19, "restore", (("pages", "number"),), own=True, of_rank=True),
+    Verb(20, "keep_states", (("node", "node"),)),
+    Verb(21, "found_presence", (("operation", "number"), ("pages", "number")), own=True, of_rank=True),
 )
 VERBS: Final = {verb.name: verb for verb in _VERBS}
 BY_CODE: Final = {verb.code: verb for verb in _VERBS}

@@ -7,6 +7,7 @@ Needs no torch. docs/storage.md tells which engine is good for what.
 
 from isoradix.storage.backend import Backend, Outcome, Presence
 from isoradix.storage.call import Call, Status
+from isoradix.storage.components import ComponentPages
 from isoradix.storage.engine import Capabilities, Engine
 from isoradix.storage.errors import (
     PermanentStorageError,
@@ -23,6 +24,7 @@ __all__ = [
     "Backend",
     "Call",
     "Capabilities",
+    "ComponentPages",
     "Engine",
     "EngineFactory",
     "Fingerprint",

@@ -36,6 +36,8 @@ class Fingerprint:
         layout: order of a page's bytes: that of `PageViews.of_pool`.
         page_size: tokens of a page (pairs in bigram mode), 1 to 1024.
         bigram: whether a unit is a pair of neighbouring tokens (EAGLE).
+        component: what lies beside the keys and values of full attention, by its name in the cache's configuration; ""
+            for those themselves. `dtype`, `kv` and `layout` are then the component's own.
 
     Raises:
         InputTypeError, InvalidInputError: a value has the wrong type, or is out of its range.
@@ -48,6 +50,7 @@ class Fingerprint:
     layout: str
     page_size: int
     bigram: bool = False
+    component: str = ""
 
     def __post_init__(self) -> None:
         _typed(self)
@@ -155,6 +158,8 @@ class PageKeys:
     def seed(self, namespace: NamespaceLike = None) -> bytes:
         """What the first page of a namespace is chained to: equal on all ranks."""
         values = [getattr(self.fingerprint, each.name) for each in fields(self.fingerprint)]
+        if not self.fingerprint.component:
+            values.pop()  # so pages without a component have the keys that they always had
         return _hash("fingerprint", *values, *_pair(namespace))
 
 

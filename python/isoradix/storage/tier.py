@@ -11,12 +11,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+import numpy as np
 
 from isoradix import Board, InvalidInputError, Query, Start, StoredRun
 from isoradix.copies.operations import OpenCopy, Operations
 from isoradix.storage.backend import Backend
 from isoradix.storage.call import Status
+from isoradix.storage.components import ComponentPages
 from isoradix.storage.errors import StorageError, TemporaryStorageError, first_line
 from isoradix.storage.keys import KeyScheme
 from isoradix.storage.staging import BATCH_PAGES, InPlace, Staged
@@ -45,8 +48,9 @@ class Storage(Protocol):
     def cancel(self, operation: int) -> bool:
         """Stops a prefetch or a store, as `CopyEngine.cancel` stops a copy; False if it is none of these."""
 
-    def answers(self) -> Sequence[tuple[int, int]]:
-        """Prefetches whose question was answered meanwhile, and the tokens that are there.
+    def answers(self) -> Sequence[tuple[int, "int | bytes"]]:
+        """Prefetches whose question was answered meanwhile, and the tokens that are there. Where there are components,
+        a byte for each page that is there, with the bits of the components that are there beside it.
 
         Raises:
             ProtocolError: the board refused a report.
@@ -65,6 +69,8 @@ class StorageTier:
         host: the host pages of this rank.
         order: of a page's bytes in storage, as in the keys' fingerprint.
         writes: whether this rank stores: where several hold equal bytes, one of them does, and the others agree.
+        components: what there is beside keys and values, in the order of the cache's components; None for one that this
+            rank's stage has no layers of. Where a page goes, its parts go, by `Start.parts`.
         staged: whether pages pass through memory of their own, so that a call that never ends holds none of the host's;
             by default they do where the engine works in place. False spares a copy, and trusts that every call ends.
 
@@ -80,14 +86,17 @@ class StorageTier:
         *,
         order: Order = "layer",
         writes: bool = True,
+        components: Sequence[ComponentPages | None] = (),
         staged: bool | None = None,
     ) -> None:
         can = backend.capabilities
         staged = can.zero_copy if staged is None else staged
         self._forgets = can.checked  # what other software has written has no seal, and is its own to remove
         self._backend, self._keys, self._host, self._order, self._writes = backend, keys, host, order, writes
+        self._beside = [(1 << place, each) for place, each in enumerate(components) if each is not None]
+        self._has_components = len(components) > 0
         self._operations = Operations()
-        self._answers: deque[tuple[int, int]] = deque()
+        self._answers: deque[tuple[int, int | bytes]] = deque()
         self._asked: dict[int, OpenCopy] = {}
         self._lanes = {name: _Lane(name) for name in ("query", "prefetch", "store")}
         ways = [Staged(backend, can.spare_bytes) if staged else InPlace(backend) for _ in range(2)]
@@ -132,7 +141,7 @@ class StorageTier:
         self._operations.cancel(operation)
         return True
 
-    def answers(self) -> list[tuple[int, int]]:
+    def answers(self) -> list[tuple[int, int | bytes]]:
         """What was found meanwhile: see `Storage`."""
         self._operations.raise_fault()
         found = []
@@ -158,11 +167,24 @@ class StorageTier:
                 found += known
                 if known < len(batch):
                     break
+            answer = self._parts_of(copy, run, found) if self._has_components else found * self._page
         except Exception as error:
             if self._operations.begin(copy):
                 self._operations.end(copy, error)
         else:
-            self._answers.append((copy.operation, found * self._page))
+            self._answers.append((copy.operation, answer))
+
+    def _parts_of(self, copy: OpenCopy, run: StoredRun, pages: int) -> bytes:
+        """What there is beside the leading pages: a byte each. Where a prefix may end because of it, the core finds."""
+        parts = bytearray(pages)
+        for bit, component in self._beside:
+            keys = self._keys_of(run, component.keys)[:pages]
+            for begin in range(0, pages, BATCH_PAGES):
+                if self._is_unwanted(copy):
+                    break
+                for place, known in enumerate(self._backend.exists(keys[begin : begin + BATCH_PAGES]).flags, begin):
+                    parts[place] |= bit if known else 0
+        return bytes(parts)
 
     def _carry(self, copy: OpenCopy, work: Callable[[], None]) -> None:
         if self._operations.closed or not self._operations.begin(copy):
@@ -179,6 +201,9 @@ class StorageTier:
         return copy.cancelled or self._operations.closed
 
     def _fetch(self, copy: OpenCopy, effect: Start) -> None:
+        # first what an end cannot do without: the last page that is told of has all of it
+        if not self._move_beside(copy, effect, "prefetch"):
+            return
         keys = self._keys_of(effect.stored[0])
         done = 0
         for begin in range(0, len(effect.pages), BATCH_PAGES):
@@ -208,6 +233,25 @@ class StorageTier:
                 outcome = self._ways["store"].put(keys[first : first + len(views)], views)
                 if outcome.leading < len(views):
                     raise _short("not all pages were taken", outcome.statuses, outcome.error)
+        self._move_beside(copy, effect, "store")
+
+    def _move_beside(self, copy: OpenCopy, effect: Start, how: Literal["prefetch", "store"]) -> bool:
+        """Reads or writes what goes beside the pages; False if nobody wants it any more."""
+        for bit, component in self._beside:
+            places = np.flatnonzero(effect.parts & bit)
+            names = [key for run in effect.stored for key in self._keys_of(run, component.keys)] if len(places) else []
+            for begin in range(0, len(places), BATCH_PAGES):
+                if self._is_unwanted(copy):
+                    return False
+                some = places[begin : begin + BATCH_PAGES]
+                keys, views = [names[place] for place in some], component.views(effect.pages[some])
+                way = self._ways[how]
+                outcome = way.get(keys, views) if how == "prefetch" else way.put(keys, views)
+                if outcome.leading < len(views):
+                    if how == "prefetch":
+                        self._forget(keys, outcome.statuses)
+                    raise _short("not all that lies beside the pages was moved", outcome.statuses, outcome.error)
+        return True
 
     def _forget(self, keys: Sequence[bytes], statuses: Sequence[Status]) -> None:
         """What can never be read is removed, or it would be found, and fail, again and again."""
@@ -218,8 +262,8 @@ class StorageTier:
             except StorageError as error:
                 LOG.warning("%d broken pages could not be removed: %s", len(broken), first_line(error))
 
-    def _keys_of(self, run: StoredRun) -> list[bytes]:
-        return self._keys.of(run.key, run.namespace)[run.start // self._page :]
+    def _keys_of(self, run: StoredRun, keys: KeyScheme | None = None) -> list[bytes]:
+        return (keys or self._keys).of(run.key, run.namespace)[run.start // self._page :]
 
     def _views(self, pages: Any) -> PageViews:
         return PageViews.of_pool(self._host, pages, self._order)

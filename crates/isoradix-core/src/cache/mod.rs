@@ -5,6 +5,7 @@
 mod answers;
 mod config;
 mod look;
+mod parts;
 mod segment;
 #[cfg(test)]
 mod tests;

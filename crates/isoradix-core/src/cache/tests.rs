@@ -95,7 +95,7 @@ fn stir_tiers(cache: &mut PrefixCache, key: &[u32], namespace: &Namespace, rando
         }
         3 => {
             let pages: Vec<u32> = (0..cache.pages_of(cache.units_in(key))).collect();
-            cache.insert_on_host(key, namespace, NodeHandle::ROOT, &pages);
+            cache.insert_on_host(key, namespace, NodeHandle::ROOT, &pages, &[]);
         }
         _ => {
             // As one backup, after which a node may have been split: its pieces are told as the path they are.
@@ -103,7 +103,7 @@ fn stir_tiers(cache: &mut PrefixCache, key: &[u32], namespace: &Namespace, rando
             let units = path.iter().map(|at| cache.info(*at).expect("a living node").length).sum();
             let pages: Vec<u32> = (0..cache.pages_of(units)).collect();
             if let Some(end) = path.last() {
-                cache.backed(*end, &pages);
+                cache.backed(*end, &pages, &[]);
             }
         }
     }

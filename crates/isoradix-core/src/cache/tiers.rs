@@ -162,7 +162,11 @@ impl PrefixCache {
         slots.check(&SLOTS, 0)?;
         let lock = self.lock(node)?;
         let base = self.to_units(self.tree.nodes[self.tree.deepest_on_device(id)].depth);
+        let below: Vec<NodeId> = self.tree.path_up(id).take_while(|at| self.tree.nodes[*at].is_host_only()).collect();
         self.revive(id, slots, in_memory(base));
+        for at in below {
+            self.tree.load_parts(at);
+        }
         self.stamp_path(id);
         let sequence = self.tree.nodes[id].sequence;
         self.record(Record::new(RecordKind::LoadBack, sequence, slots.len() as u64, base, 0));
@@ -189,14 +193,15 @@ impl PrefixCache {
         freed
     }
 
-    /// The last `pages.len()` pages of the path that ends at a node are on host, in these pages.
-    pub(crate) fn backed(&mut self, end: NodeHandle, pages: &[u32]) {
+    /// The last `pages.len()` pages of the path that ends at a node are on host, in these pages, with these parts: none, or one a page.
+    pub(crate) fn backed(&mut self, end: NodeHandle, pages: &[u32], parts: &[u8]) {
         let segment = Segment { end, pages: count(pages.len()) };
         let (mut end, mut above) = (pages.len(), ROOT);
         let nodes = self.nodes_of(segment);
         for at in &nodes {
             let begin = end - self.tree.nodes[*at].pages as usize;
             self.tree.set_host_pages(*at, &pages[begin..end]);
+            self.tree.set_host_parts(*at, parts.get(begin..end).unwrap_or_default());
             (end, above) = (begin, self.tree.nodes[*at].parent);
             self.record_on_host(*at);
             self.order.changed(&self.tree, *at);
@@ -360,13 +365,14 @@ impl PrefixCache {
     }
 
     /// Caches on host what of `key` lies below `anchor` and is not in the tree, in its part of `pages`, one for each page
-    /// below the anchor. Gives the pages that are used: from the first to the second, counted from the anchor.
+    /// below the anchor, and of `parts` if there are any. Gives the pages that are used: from the first to the second, counted from the anchor.
     pub(crate) fn insert_on_host(
         &mut self,
         key: &[u32],
         namespace: &Namespace,
         anchor: NodeHandle,
         pages: &[u32],
+        parts: &[u8],
     ) -> (u32, u32) {
         let Ok(anchor) = self.tree.nodes.resolve(anchor) else { return (0, 0) };
         let Ok(units) = self.units(Ints::U32(key)) else { return (0, 0) };
@@ -393,6 +399,7 @@ impl PrefixCache {
         let place = Place { namespace, first_token: units.first_token };
         let node = self.tree.attach(parent, place, run, Residency::STORED);
         self.tree.set_host_pages(node, &pages[covered - above..]);
+        self.tree.set_host_parts(node, parts.get(covered - above..).unwrap_or_default());
         self.attached(node);
         self.raise_path(node, i64::MIN, u32::MAX);
         self.record_on_host(node);
@@ -428,7 +435,7 @@ impl PrefixCache {
     }
 
     /// The nodes of a segment, deepest first; none if its end is gone.
-    fn nodes_of(&self, Segment { end, pages }: Segment) -> Vec<NodeId> {
+    pub(super) fn nodes_of(&self, Segment { end, pages }: Segment) -> Vec<NodeId> {
         self.tree.nodes.resolve(end).map_or_else(|_| Vec::new(), |id| self.tree.segment(id, pages).collect())
     }
 

@@ -6,7 +6,7 @@ use super::kind::{Kind, Pools, Share, Subject};
 use super::state::{self, Effect, Event, State, Transition};
 use crate::host::Backing;
 use crate::ordinal::Ordinal;
-use crate::protocol::{NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
+use crate::protocol::{Found, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN, found_end};
 use std::hash::{Hash, Hasher};
 
 /// What a frame says of one operation, before it is compared with what the operation asked for.
@@ -75,6 +75,8 @@ pub struct Operation {
     tokens: u64,
     /// Tokens of one page of a prefetch.
     page_tokens: u64,
+    /// A prefetch that is all or nothing, up to the end that all ranks search for.
+    is_whole: bool,
     subjects: Box<[Subject]>,
     pub(super) life: Life,
 }
@@ -104,7 +106,19 @@ impl Operation {
             ended_by: Why(None),
             heard: [UNKNOWN; SLOT_WORDS],
         };
-        Ok(Self { ordinal, kind, backing, pages, pages_min, tokens, page_tokens, subjects: subjects.into(), life })
+        let (is_whole, subjects) = (false, subjects.into());
+        Ok(Self { ordinal, kind, backing, pages, pages_min, tokens, page_tokens, is_whole, subjects, life })
+    }
+
+    /// The same prefetch, all or nothing.
+    pub(super) fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
+    }
+
+    /// Whether it delivers all up to an end that ranks search for, or nothing.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Its name.
@@ -171,7 +185,8 @@ impl Operation {
     /// has said how it ended there.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.life.heard[SlotField::Ready as usize] == 0
+        let question = self.is_whole && found_end(self.life.heard[SlotField::Hit as usize]) == Some(Found::Failed);
+        question || self.life.heard[SlotField::Ready as usize] == 0
     }
 
     /// What the event would do now; `None` if it would be refused. For a leader that is about to decide.
@@ -197,8 +212,10 @@ impl Operation {
                 continue;
             }
             self.life.heard[field as usize] = now;
-            if self.has_stake(field) {
-                self.step(rank, self.fact(field, now), actions)?;
+            if self.has_stake(field)
+                && let Some(fact) = self.fact(field, now)
+            {
+                self.step(rank, fact, actions)?;
             }
         }
         Ok(())
@@ -218,15 +235,19 @@ impl Operation {
         }
     }
 
-    /// A known vote as a fact. Where no rank has a stake, nothing is in the way of all of it.
-    fn fact(&self, field: SlotField, vote: i64) -> Fact {
+    /// A known vote as a fact. Where no rank has a stake, nothing is in the way of all of it. Nothing while ranks search for an end.
+    fn fact(&self, field: SlotField, vote: i64) -> Option<Fact> {
         let whole = |all: u64| if vote == NO_STAKE { all } else { vote.cast_unsigned() };
-        match field {
+        Some(match field {
+            SlotField::Hit if self.is_whole && vote != NO_STAKE => match found_end(vote)? {
+                Found::End(pages) => Fact::Hit(u64::from(pages) * self.page_tokens),
+                Found::Failed => Fact::Ready(false),
+            },
             SlotField::Hit => Fact::Hit(whole(self.tokens)),
             SlotField::Pages => Fact::Granted(whole(self.pages.into())),
             SlotField::Progress => Fact::Progress(whole(self.progress_max())),
             SlotField::Ready => Fact::Ready(vote != 0),
-        }
+        })
     }
 
     /// Takes one step, or is left as it was.
@@ -271,11 +292,14 @@ impl Operation {
         Ok(match fact {
             Fact::Hit(tokens) => {
                 self.at_most(rank, "hit", tokens, self.tokens)?;
-                if tokens < self.worthwhile_tokens() { Event::Miss } else { Event::Hit }
+                let falls_short = self.falls_short(State::Reserved, self.granted_tokens(), tokens);
+                if tokens < self.worthwhile_tokens() || falls_short { Event::Miss } else { Event::Hit }
             }
             Fact::Granted(pages) => {
                 self.at_most(rank, "grant", pages, self.pages.into())?;
-                if pages < self.worthwhile_pages() { Event::Short } else { Event::Granted }
+                let granted = pages.saturating_mul(self.page_tokens);
+                let falls_short = self.falls_short(State::Queried, granted, self.life.hit);
+                if pages < self.worthwhile_pages() || falls_short { Event::Short } else { Event::Granted }
             }
             Fact::Progress(tokens) => {
                 self.at_most(rank, "progress", tokens, self.progress_max())?;
@@ -315,6 +339,11 @@ impl Operation {
             Some(share) => share.tokens,
             None => self.tokens,
         }
+    }
+
+    /// Whether a grant is too small for the end that was found, once the other of the two is known: there is no use in a part.
+    fn falls_short(&self, other_is_known: State, granted: u64, hit: u64) -> bool {
+        self.is_whole && self.life.state == other_is_known && granted < hit
     }
 
     fn granted_tokens(&self) -> u64 {
@@ -397,7 +426,12 @@ impl Operation {
     fn deliver(&mut self, actions: &mut Vec<Action>) -> u32 {
         let Some(committed) = self.life.committed else { return 0 };
         let prefetch = self.kind == Kind::Prefetch;
-        let share = if prefetch { self.leading_pages(self.life.progress) } else { committed };
+        let share = match prefetch {
+            true if !self.is_whole => self.leading_pages(self.life.progress),
+            // What ends before the agreed end is not usable there.
+            true if self.life.progress < committed.tokens => self.leading_pages(0),
+            _ => committed,
+        };
         self.life.delivered = Some(share);
         if share.tokens > 0 {
             actions.push(Action::Deliver { operation: self.ordinal, share });

@@ -70,6 +70,24 @@ impl OperationTable {
         self.admit(Kind::Prefetch, &[Subject { id: subject, pages, tokens }], pages_min)
     }
 
+    /// Issues a prefetch as [`issue_prefetch`](Self::issue_prefetch) does, that is all or nothing: its hits are words of a search for
+    /// the deepest end that is usable on every rank, and with less than up to there it delivers nothing.
+    ///
+    /// # Errors
+    /// See [`Declined`]; no ordinal is taken then.
+    pub fn issue_whole_prefetch(
+        &mut self,
+        pages: u32,
+        tokens: u64,
+        pages_min: u32,
+        subject: u64,
+    ) -> Result<Ordinal, Declined> {
+        let k = self.admit(Kind::Prefetch, &[Subject { id: subject, pages, tokens }], pages_min)?;
+        let last = self.entries.pop_back().map(Operation::whole);
+        self.entries.extend(last);
+        Ok(k)
+    }
+
     /// Issues what one step has for one FIFO as one operation. A grant that is too small is enough for the leading subjects
     /// that fit, each whole; so parents stand before their children.
     ///

@@ -6,10 +6,14 @@ use super::digests::DigestRing;
 use super::error::ProtocolError;
 use super::layout::{self, NO_STAKE, SLOT_WORDS, SlotField, UNKNOWN};
 use super::reduced::Reduced;
+use super::trailing::{FAILED, Search};
 use super::watermarks::Watermarks;
 use super::window::Window;
+use crate::components::Ends;
+use crate::defects::Planted;
 use crate::ordinal::Ordinal;
 use crate::provenance::PerRank;
+use std::collections::BTreeMap;
 
 /// Ballots kept, and reduced vectors: enough for a scheduler that is this many votes behind its own vote thread.
 const BALLOTS_KEPT: u32 = 128;
@@ -41,6 +45,8 @@ pub struct Board {
     /// `SLOT_WORDS` words an operation, in the order of `k % W`.
     slots: Box<[i64]>,
     watermarks: Watermarks,
+    /// What this rank votes of prefetches whose end all ranks search for; nothing before its storage has answered.
+    searches: BTreeMap<Ordinal, Option<Search>>,
     backable: i64,
     running: bool,
     stopping: bool,
@@ -49,6 +55,7 @@ pub struct Board {
     pub(super) digests: DigestRing,
     pub(super) ballots: BallotRing,
     completed: CompletedRing,
+    planted: Planted,
 }
 
 impl Board {
@@ -63,6 +70,7 @@ impl Board {
             issued: 0,
             slots: vec![UNKNOWN; SLOT_WORDS * width as usize].into(),
             watermarks: Watermarks::default(),
+            searches: BTreeMap::new(),
             backable: UNKNOWN,
             running: true,
             stopping: false,
@@ -71,6 +79,7 @@ impl Board {
             digests: DigestRing::new(DIGESTS_KEPT),
             ballots: BallotRing::new(layout::ballot_words(width), BALLOTS_KEPT),
             completed: CompletedRing::new(BALLOTS_KEPT),
+            planted: Planted::default(),
         })
     }
 
@@ -114,6 +123,28 @@ impl Board {
         self.post(k, SlotField::Hit, layout::counter(tokens.into_ballot()))
     }
 
+    /// All ranks are to search for the end of this operation: who fails before its part has begun says so in its `hit`.
+    pub(crate) fn expect_search(&mut self, k: Ordinal) {
+        self.searches.insert(k, None);
+    }
+
+    /// Begins this rank's part in the search for the deepest end, of so many pages at most, that is usable on every rank: its `hit` goes
+    /// down with the votes from now on. The first post stands; late is one that nobody expects.
+    ///
+    /// # Errors
+    /// If the operation is not issued here.
+    pub(crate) fn search(&mut self, k: Ordinal, ends: Ends, pages: u32) -> Result<Posted, ProtocolError> {
+        if !matches!(self.searches.get(&k), Some(None)) {
+            return Ok(Posted::Late);
+        }
+        let search = Search::new(ends, pages);
+        let posted = self.post(k, SlotField::Hit, search.word())?;
+        if posted == Posted::Taken {
+            self.searches.insert(k, Some(search));
+        }
+        Ok(posted)
+    }
+
     /// Posts the pages reserved for an operation. The first post stands.
     ///
     /// # Errors
@@ -135,7 +166,11 @@ impl Board {
     /// # Errors
     /// If the operation is not issued here.
     pub fn post_ready(&mut self, k: Ordinal, succeeded: PerRank<bool>) -> Result<Posted, ProtocolError> {
-        self.post(k, SlotField::Ready, succeeded.into_ballot().into())
+        let succeeded = succeeded.into_ballot();
+        if !succeeded && matches!(self.searches.get(&k), Some(None)) {
+            self.post(k, SlotField::Hit, FAILED)?;
+        }
+        self.post(k, SlotField::Ready, succeeded.into())
     }
 
     /// This rank has no stake in one number of an operation: it is no writer, or has no such pool.
@@ -153,6 +188,7 @@ impl Board {
     pub fn terminal(&mut self, k: Ordinal) -> Result<(), ProtocolError> {
         if self.holds(k)? {
             self.slot(k).fill(NO_STAKE);
+            self.searches.remove(&k);
         }
         Ok(())
     }
@@ -270,7 +306,28 @@ impl Board {
 
     /// This rank's vote thread has completed the next vote.
     pub(super) fn complete(&mut self, reduced: Reduced) {
+        if !self.searches.is_empty() {
+            self.go_on(&reduced);
+        }
         self.completed.push(reduced);
+    }
+
+    /// What the searches vote next follows from this vector alone, so it is of one round on every rank.
+    fn go_on(&mut self, reduced: &Reduced) {
+        let slots = &reduced.words()[layout::BALLOT_HEADER_WORDS..];
+        let width = u64::from(self.admission.width());
+        for (k, search) in &mut self.searches {
+            let Some(search) = search else { continue };
+            let Some(place) = k.0.checked_sub(reduced.base()).filter(|place| *place < width) else { continue };
+            search.complete(slots[words(place) + SlotField::Hit as usize], self.planted);
+            self.slots[words(k.0 % width) + SlotField::Hit as usize] = search.word();
+        }
+    }
+
+    /// Plants a mistake in this rank's searches.
+    #[cfg(feature = "planted-defects")]
+    pub fn plant(&mut self, defect: crate::defects::Defect) {
+        self.planted.defect = Some(defect);
     }
 
     /// What this rank itself reduced in that vote, if its vote thread has come so far. For a follower's check, and no decision.

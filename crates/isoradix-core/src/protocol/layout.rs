@@ -17,7 +17,7 @@
 //! | 14 | 112..120 | `running` | 0 while this rank is paused, else 1: paused is voted inverted, so that MIN shows one paused rank |
 //! | 15 | 120..128 | `stopping` | 1 once the stop frame is applied here |
 //! | 16..20 | 128..160 | `finished[4]` | one a FIFO: every operation of it below this ordinal has finished here, well or badly |
-//! | 20 + 4i | 160 + 32i.. | `hit` | tokens found for operation `base + i` |
+//! | 20 + 4i | 160 + 32i.. | `hit` | tokens found for operation `base + i`, or this rank's word in the search for an end: see `trailing` |
 //! | 21 + 4i | 168 + 32i.. | `pages` | pages reserved for it |
 //! | 22 + 4i | 176 + 32i.. | `progress` | what of it has arrived |
 //! | 23 + 4i | 184 + 32i.. | `ready` | 1 succeeded, 0 failed |

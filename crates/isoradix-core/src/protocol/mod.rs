@@ -17,11 +17,11 @@
 //! 1. `error`, `layout`: refusals, and what each word of a vector means
 //!    and `divergence_mode`, what a difference of digests does
 //! 2. `window`, `digests`, `ballot`, `watermarks`: which ordinals a vector speaks of; a rank's own digests, ballots and FIFOs
-//! 3. `reduced`, `completed`, `board`, `vote`: from posts to a reduced vector
+//! 3. `reduced`, `completed`, `trailing`, `board`, `vote`: from posts to a reduced vector; and what goes down with the votes, since a
+//!    single MIN cannot align it
 //! 4. `top_tier`, `frame`, `applied`, `run_ahead`, `leader`, `follower`: from a reduced vector to Agreed values
 //! 5. `timers`, `start`, `wait`: what else reads an agreed clock, what must be equal at start, and how long a wait may last
-//! 6. `trailing`: a vote in rounds, for what a single MIN cannot align
-//! 7. `batch`: what a scheduler has made of equal trees, compared before the forward pass
+//! 6. `batch`: what a scheduler has made of equal trees, compared before the forward pass
 
 mod applied;
 mod ballot;
@@ -65,7 +65,7 @@ pub use run_ahead::{Backpressure, RunAhead};
 pub use start::{Agreement, Difference, Disagreement, START_BYTES, START_SETTINGS_MAX, StartRecord, agree};
 pub use timers::{Backoff, Breaker, BreakerRule, BreakerState, Deadline, Retry, prefetch_patience_ms};
 pub use top_tier::TopTier;
-pub use trailing::{Trailing, TrailingVote, leading_run};
+pub(crate) use trailing::{Found, found as found_end};
 pub use vote::{Pace, Pacing, VoteMachine};
 pub use wait::{Patience, Stall, Stalled, Wait, Waiting};
 pub use window::Window;

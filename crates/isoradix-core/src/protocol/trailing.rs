@@ -1,219 +1,198 @@
 //! How far a prefix is usable where its last part has a state of its own: a sliding window, a recurrent model's snapshot.
 //!
-//! Of plain keys and values every leading part is usable, so the smallest of all ranks' lengths is too, and MIN is right: see
-//! [`leading_run`]. Trailing state is there at some ends only, and each rank may lack it at others. The smallest of all ranks' deepest
+//! Of plain keys and values every leading part is usable, so the smallest of all ranks' lengths is too, and MIN is right. Trailing state
+//! is there at some ends only, and each rank may lack it at others. The smallest of all ranks' deepest
 //! ends may then be an end that another rank lacks: with ends {4, 8} on one rank and {4, 6} on the other MIN gives 6, and 4 is right. Sets
 //! do not survive a MIN either, packed into bits or not. So ranks go down together, round by round:
 //!
 //! ```text
-//! bound = limit
-//! again:  each rank votes (e, !e), where e is its deepest usable end not beyond the bound, 0 if it has none
-//!         MIN over all ranks gives the smallest e and, by the complement, the largest
-//!         equal, or the smallest is 0: that is the end. Else bound = the smallest, and again
+//! bound = what is asked for
+//! again:  each rank votes its deepest usable end not beyond the bound, 0 if it has none
+//!         the smallest is the bound: every rank has voted it, and that is the end. It is 0: there is none
+//!         else bound = the smallest, and again
 //! ```
 //!
 //! No common end is ever passed over, since every rank votes it or a deeper one. The bound falls in every round to an end of some rank, so
-//! there are no more rounds than there are ends. Rounds depend on reduced numbers alone: all ranks have equally many.
+//! there is at most one round more than there are ends. An end that is found was voted by all ranks in one round.
 //!
-//! **How it travels.** The slots of a ballot cannot carry the rounds: [`Hit`](super::SlotField::Hit) keeps its first post, only ever grows
-//! where ends go down, and has no complement beside it; two more words a slot, free to go down, would do. Until a layout has them,
-//! the pairs of all requests that are under way are reduced by MIN in a vector of the driver's own, as votes are: on a plane of its
-//! own, by all ranks, equally often. What comes out is known to this rank's thread alone, at a moment of its own. So it is a
-//! [`PerRank`] value still, there to be posted as the hit of the prefetch's slot. All ranks post the same; it decides once a frame that
-//! carries it is applied.
+//! **How it travels.** In the [`Hit`](super::SlotField::Hit) word of the prefetch's slot, so it costs no message of its own. One word is
+//! enough, though it only ever grows and is reduced by MIN:
 //!
-//! What a prefetch delivers may end before its hit, after a short grant or a termination, and there no state need be. The caller that
-//! inserts such a prefetch has to look for a state at or before that end, or to drop it, on all ranks alike.
+//! ```text
+//! bits 33..63  the round, from 1 on: so that a word grows where its end goes down
+//! bit  32      whether the end is the bound: MIN keeps it if every rank has set it
+//! bits 0..32   the end, in pages
+//! ```
+//!
+//! 0, which is less than any of these, says that this rank's storage has failed the question: then all know it, whatever they have found
+//! themselves. They copy nothing before the end is agreed, and so have nothing to say in `ready` that could tell it.
+//!
+//! The bound of a round is read off the vector of the vote before, so every rank is in the same round in the same vote, and no scheduler
+//! takes part: a search goes on at the pace of the votes. A vector tells by itself whether the search is at its end, so a frame may carry any of
+//! them. Only applying the frame makes the end [`Agreed`](crate::Agreed).
+//!
+//! A pair `(e, !e)` would end a search one vote earlier where all ranks vote the same end above a bound that none has; it would take a
+//! word more for every operation in every vote, whether or not it searches.
 
-use super::error::ProtocolError;
-use super::layout;
+use super::layout::{NO_STAKE, UNKNOWN};
+use crate::components::Ends;
 use crate::defects::{Defect, Planted};
-use crate::provenance::PerRank;
 
-/// What a round came to.
-#[must_use]
-pub enum Trailing {
-    /// Ranks differ: another round, with a smaller bound.
-    Again,
-    /// The deepest end that is usable on every rank, 0 if there is none: to be posted as the operation's hit.
-    Settled(PerRank<u64>),
-}
+const ROUND: u32 = 33;
+const AT_BOUND: i64 = 1 << 32;
 
-/// The search of one request for the deepest end, in tokens, that is usable on every rank: `ballot`, reduce by MIN, `complete`.
-///
-/// The usable ends of a rank may change between rounds, as its storage does. An end that settles was voted by all ranks in one round.
+/// The word of a rank whose storage has failed the question.
+pub(super) const FAILED: i64 = 0;
+
+/// Rounds that fit into a word: far more than a prefix has pages.
+const ROUNDS_MAX: u32 = (1 << 30) - 2;
+
+/// One rank's part in the search for the deepest end that is usable on every rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct TrailingVote {
+pub(super) struct Search {
+    /// This rank's own, in pages.
+    ends: Ends,
     /// The deepest end that is still in question.
-    bound: u64,
-    planted: Planted,
+    bound: u32,
+    round: u32,
 }
 
-impl TrailingVote {
-    /// A search up to `limit` tokens, which is equal on all ranks: what is asked for, or what was agreed about the rest of the state.
-    #[must_use]
-    pub fn new(limit: u64) -> Self {
-        Self { bound: limit, planted: Planted::default() }
+impl Search {
+    /// A search up to so many pages, equal on all ranks.
+    pub(super) fn new(ends: Ends, pages: u32) -> Self {
+        Self { ends, bound: pages, round: 1 }
     }
 
-    /// This rank's pair for the next round. `ends` are its usable ends in ascending order; they leave this call as a ballot only.
-    #[must_use]
-    pub fn ballot(&self, ends: &[u64]) -> [i64; 2] {
-        debug_assert!(ends.is_sorted());
-        let within = ends.partition_point(|end| *end <= self.bound);
-        let deepest = ends[..within].last().map_or(0, |end| layout::counter(*end));
-        let mut pair = [0; 2];
-        layout::set_pair(&mut pair, 0, deepest);
-        pair
+    /// This rank's word in the present round.
+    pub(super) fn word(&self) -> i64 {
+        let end = self.ends.deepest(self.bound);
+        let at_bound = if end == self.bound { AT_BOUND } else { 0 };
+        i64::from(self.round) << ROUND | at_bound | i64::from(end)
     }
 
-    /// Takes the pair that the group reduced by MIN, word by word. After the end is settled, further rounds settle it again.
-    ///
-    /// # Errors
-    /// If it is no reduction of ballots of this round: some rank is in another one. The search is then as it was.
-    pub fn complete(&mut self, [smallest, largest]: [i64; 2]) -> Result<Trailing, ProtocolError> {
-        let hint = "all ranks vote in each round of a request, with the same bound; compare with isoradix diff DIR";
-        let within = |what, value: i64, max| {
-            let value = u64::try_from(value).unwrap_or(u64::MAX);
-            ProtocolError::in_range(what, value, 0, max, hint).map(|()| value)
-        };
-        let largest = within("largest trailing end voted", !largest, self.bound)?;
-        let smallest = within("smallest trailing end voted", smallest, largest)?;
-        self.bound = smallest;
-        if smallest == largest || smallest == 0 || self.planted.is(Defect::SmallestOfDeepestEnds) {
-            return Ok(Trailing::Settled(PerRank::observe(smallest)));
+    /// Takes the word that the group reduced: the next round begins with it, unless it is the last.
+    pub(super) fn complete(&mut self, reduced: i64, planted: Planted) {
+        let unknown = reduced == UNKNOWN || reduced == NO_STAKE;
+        if unknown || found(reduced).is_some() || round(reduced) != self.round {
+            return;
         }
-        Ok(Trailing::Again)
-    }
-
-    /// Plants a mistake in this rank's search.
-    #[cfg(feature = "planted-defects")]
-    pub fn plant(&mut self, defect: Defect) {
-        self.planted.defect = Some(defect);
+        self.bound = pages(reduced);
+        self.round = (self.round + 1).min(ROUNDS_MAX);
+        if planted.is(Defect::SmallestOfDeepestEnds) {
+            self.ends.insert(self.bound);
+        }
     }
 }
 
-/// Tokens of the leading pages that are there without a gap: all that a prefix can use, whatever else is there behind the gap.
-///
-/// Keys and values beside the main ones, of a draft model say, clamp to it: a page counts where all of its parts are there. Every
-/// part of a leading run is one, so the MIN over all ranks needs no rounds: this is posted as a hit.
-pub fn leading_run(page_tokens: u32, is_there: impl IntoIterator<Item = bool>) -> PerRank<u64> {
-    let pages = is_there.into_iter().take_while(|is_there| *is_there).count() as u64;
-    PerRank::observe(pages.saturating_mul(page_tokens.into()))
+fn pages(word: i64) -> u32 {
+    u32::try_from(word & (AT_BOUND - 1)).unwrap_or(u32::MAX)
+}
+
+fn round(word: i64) -> u32 {
+    u32::try_from(word >> ROUND).unwrap_or(u32::MAX)
+}
+
+/// What a search has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The end in pages; 0 if there is none.
+    End(u32),
+    /// Some rank's storage could not be asked.
+    Failed,
+}
+
+/// What a reduced word says; nothing while the search goes on. Also not for a word that no rank has a stake in, or that is not known.
+#[must_use]
+pub(crate) fn found(word: i64) -> Option<Found> {
+    let end = pages(word);
+    match word {
+        FAILED => Some(Found::Failed),
+        ..0 | NO_STAKE => None,
+        _ => (end == 0 || word & AT_BOUND != 0).then_some(Found::End(end)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::reduce_min;
     use crate::testing::SplitMix64;
     use std::collections::BTreeSet;
 
-    type Ends = BTreeSet<u64>;
+    type Set = BTreeSet<u32>;
 
-    /// All ranks, until it is settled; the end, and the rounds that it took.
-    fn settle(limit: u64, ranks: &[Ends]) -> (u64, usize) {
-        let sorted: Vec<Vec<u64>> = ranks.iter().map(|ends| ends.iter().copied().collect()).collect();
-        let mut votes = vec![TrailingVote::new(limit); ranks.len()];
-        for round in 1.. {
-            let mut reduced = [i64::MAX; 2];
-            votes.iter().zip(&sorted).for_each(|(vote, ends)| reduce_min(&mut reduced, &vote.ballot(ends)));
-            let ends = votes.iter_mut().map(|vote| match vote.complete(reduced).unwrap() {
-                Trailing::Again => None,
-                Trailing::Settled(end) => Some(end.into_ballot()),
-            });
-            let ends: Vec<Option<u64>> = ends.collect();
-            assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
-            if let Some(end) = ends[0] {
-                return (end, round);
+    /// All ranks, until it is settled; the end, and the votes that it took.
+    fn settle(limit: u32, ranks: &[Set]) -> (u32, usize) {
+        let mut searches: Vec<Search> =
+            ranks.iter().map(|ends| Search::new(ends.iter().copied().collect(), limit)).collect();
+        let mut last = vec![UNKNOWN; ranks.len()];
+        for vote in 1.. {
+            let words: Vec<i64> = searches.iter().map(Search::word).collect();
+            assert!(words.iter().zip(&last).all(|(now, before)| now >= before), "{words:?} after {last:?}");
+            let reduced = *words.iter().min().unwrap();
+            for search in &mut searches {
+                search.complete(reduced, Planted::default());
             }
+            if let Some(Found::End(end)) = found(reduced) {
+                // It stays settled, whatever is voted after it.
+                assert_eq!(searches.iter().map(Search::word).min(), Some(reduced));
+                return (end, vote);
+            }
+            last = words;
         }
-        unreachable!("rounds are counted up to the end of time")
+        unreachable!("votes are counted up to the end of time")
     }
 
     /// The maximum of the intersection, by trying every end.
-    fn deepest_common(limit: u64, ranks: &[Ends]) -> u64 {
+    fn deepest_common(limit: u32, ranks: &[Set]) -> u32 {
         (1..=limit).rev().find(|end| ranks.iter().all(|ends| ends.contains(end))).unwrap_or(0)
     }
 
-    fn ends<const N: usize>(ends: [u64; N]) -> Ends {
-        ends.into()
-    }
-
     #[test]
-    fn the_deepest_common_end_is_found_in_no_more_rounds_than_there_are_ends() {
+    fn the_deepest_common_end_is_found_in_one_vote_more_than_there_are_ends() {
         let mut found = [0; 2];
         for seed in 0..5_000 {
             let mut random = SplitMix64(seed);
             let (limit, share) = (random.below(60), 1 + random.below(8));
             let mut ends = || (1..64).filter(|_| random.below(8) < share).collect();
-            let ranks: Vec<Ends> = (0..=seed % 4).map(|_| ends()).collect();
-            let (end, rounds) = settle(limit.into(), &ranks);
-            assert_eq!(end, deepest_common(limit.into(), &ranks), "seed {seed}");
-            let distinct: Ends = ranks.iter().flatten().copied().filter(|end| *end <= limit.into()).collect();
-            assert!(rounds <= distinct.len().max(1), "seed {seed}: {rounds} rounds, {} ends", distinct.len());
-            found[usize::from(end > 0 && rounds > 2)] += 1;
+            let ranks: Vec<Set> = (0..=seed % 4).map(|_| ends()).collect();
+            let (end, votes) = settle(limit, &ranks);
+            assert_eq!(end, deepest_common(limit, &ranks), "seed {seed}");
+            let distinct: Set = ranks.iter().flatten().copied().filter(|end| *end <= limit).collect();
+            assert!(votes <= distinct.len() + 1, "seed {seed}: {votes} votes, {} ends", distinct.len());
+            found[usize::from(end > 0 && votes > 2)] += 1;
         }
         assert!(found[1] > 500, "searches that go down to an end: {found:?}");
     }
 
     #[test]
     fn the_smallest_of_the_deepest_ends_would_be_wrong() {
-        let ranks = [ends([4, 8]), ends([4, 6])];
-        let smallest = ranks.iter().filter_map(Ends::last).min().copied().unwrap();
+        let ranks = [Set::from([4, 8]), Set::from([4, 6])];
+        let smallest = ranks.iter().filter_map(Set::last).min().copied().unwrap();
         assert_eq!((smallest, ranks[0].contains(&smallest)), (6, false), "what MIN gives is no end of rank 0");
         assert_eq!(settle(10, &ranks), (4, 3));
     }
 
     #[test]
-    fn ranks_that_agree_are_done_at_once_and_a_rank_without_ends_settles_for_all() {
-        assert_eq!(settle(100, &[ends([64, 96]), ends([32, 96])]), (96, 1));
-        assert_eq!(settle(100, &[ends([64, 96]), ends([])]), (0, 1));
-        assert_eq!(settle(95, &[ends([64, 96]), ends([32, 64])]), (64, 1), "what is beyond the limit is not asked for");
-        assert_eq!(settle(0, &[ends([64]), ends([64])]), (0, 1));
-        let stairs = [ends([2, 4, 6, 8]), ends([1, 3, 5, 7])];
-        assert_eq!(settle(8, &stairs), (0, 8), "the longest search there is: one round an end");
+    fn ranks_that_agree_are_done_in_two_votes_or_at_once() {
+        let set = |ends: &[u32]| ends.iter().copied().collect::<Set>();
+        assert_eq!(settle(96, &[set(&[64, 96]), set(&[32, 96])]), (96, 1), "all that is asked for");
+        assert_eq!(settle(100, &[set(&[64, 96]), set(&[32, 96])]), (96, 2));
+        assert_eq!(settle(100, &[set(&[64, 96]), set(&[])]), (0, 1), "a rank without ends settles for all");
+        assert_eq!(settle(0, &[set(&[64]), set(&[64])]), (0, 1));
+        assert_eq!(settle(8, &[set(&[2, 4, 6, 8]), set(&[1, 3, 5, 7])]), (0, 8), "the longest search there is");
     }
 
     #[test]
-    fn a_settled_search_stays_settled_and_a_strange_pair_is_refused() {
-        let mut vote = TrailingVote::new(100);
-        let pair = vote.ballot(&[32, 64]);
-        assert_eq!(pair, [64, !64]);
-        for _ in 0..2 {
-            let Ok(Trailing::Settled(end)) = vote.complete(pair) else { panic!("all ranks voted alike") };
-            assert_eq!(end.into_ballot(), 64);
+    fn what_is_not_known_or_of_another_round_moves_nothing() {
+        let mut search = Search::new([2, 4].into_iter().collect(), 5);
+        let before = search.clone();
+        for word in [UNKNOWN, NO_STAKE, FAILED, 2 << ROUND | 3, 1 << ROUND, 1 << ROUND | AT_BOUND | 5] {
+            search.complete(word, Planted::default());
+            assert_eq!(search, before, "{word:#x}");
         }
-        let before = vote.clone();
-        for (strange, text) in [
-            ([32, !96], "largest trailing end voted 96 is out of range: 0 to 64"),
-            ([96, !64], "smallest trailing end voted 96 is out of range: 0 to 64"),
-            ([-1, !64], "smallest trailing end voted 18446744073709551615 is out of range: 0 to 64"),
-        ] {
-            let Err(refused) = vote.complete(strange) else { panic!("{strange:?} was taken") };
-            assert!(refused.to_string().starts_with(text), "{refused}");
-        }
-        assert_eq!(vote, before);
-    }
-
-    #[test]
-    fn a_run_ends_at_its_first_gap() {
-        let run = |pages: &[bool]| leading_run(64, pages.iter().copied()).into_ballot();
-        assert_eq!(run(&[true, true, false, true]), 128);
-        assert_eq!(run(&[]), 0);
-        // Pages 0 and 1 of 128 are absent.
-        assert_eq!(leading_run(64, (0..128).map(|page| page >= 2)).into_ballot(), 0);
-    }
-
-    /// Why these need no rounds: the smallest run is the run of the pages that all ranks have.
-    #[test]
-    fn the_smallest_run_is_the_run_of_what_all_have() {
-        for seed in 0..500 {
-            let mut random = SplitMix64(seed);
-            let ranks: Vec<Vec<bool>> = (0..3).map(|_| (0..12).map(|_| random.below(8) > 0).collect()).collect();
-            let runs = ranks.iter().map(|pages| leading_run(1, pages.iter().copied()).into_ballot());
-            let all = (0..12).map(|page| ranks.iter().all(|pages| pages[page]));
-            assert_eq!(runs.min().unwrap(), leading_run(1, all).into_ballot(), "seed {seed}");
-        }
+        let words = [UNKNOWN, NO_STAKE, 1 << ROUND | 4, 1 << ROUND | AT_BOUND | 4, 7 << ROUND, FAILED];
+        let end = |pages| Some(Found::End(pages));
+        assert_eq!(words.map(found), [None, None, None, end(4), end(0), Some(Found::Failed)]);
+        assert!(words[2..5].iter().all(|word| *word > FAILED), "it wins the MIN");
     }
 }

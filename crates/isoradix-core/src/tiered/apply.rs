@@ -4,7 +4,7 @@ use super::TieredCache;
 use super::attaching::Attachment;
 use super::effects::Effect;
 use super::error::StepError;
-use super::jobs::{Held, Job, Work};
+use super::jobs::{Fetch, Held, Job, Work};
 use crate::defects::Defect;
 use crate::error::Error;
 use crate::evidence::RecordKind;
@@ -46,6 +46,7 @@ impl TieredCache {
             Action::Commit { operation: k, share } => {
                 self.cache.note(RecordKind::Commit, 0, k.0, share.pages.into(), share.tokens);
                 self.host.commit(k, frame.decided(share.pages))?;
+                self.fetch_whole(k, share);
             }
             Action::Deliver { operation: k, share } => {
                 self.cache.note(RecordKind::Deliver, 0, k.0, share.pages.into(), share.tokens);
@@ -119,9 +120,9 @@ impl TieredCache {
         match &job.work {
             Work::Backup(subjects) => {
                 let mut pages = self.host.pages(k);
-                for Held { segment, .. } in subjects.iter().take(share.subjects as usize) {
+                for Held { segment, parts, .. } in subjects.iter().take(share.subjects as usize) {
                     let (own, rest) = pages.split_at(segment.pages as usize);
-                    self.cache.backed(segment.end, own);
+                    self.cache.backed(segment.end, own, parts);
                     pages = rest;
                     // What was on host before, and was given up there, may be stored.
                     if stores && !self.cache.is_wholly_stored(*segment) {
@@ -131,7 +132,8 @@ impl TieredCache {
             }
             Work::Prefetch(fetch) => {
                 let pages = &self.host.pages(k)[..share.pages as usize];
-                let (from, to) = self.cache.insert_on_host(&fetch.key, &fetch.namespace, fetch.anchor, pages);
+                let Fetch { key, namespace, anchor, parts, .. } = fetch;
+                let (from, to) = self.cache.insert_on_host(key, namespace, *anchor, pages, parts);
                 tokens = self.cache.units_of(to - from);
                 job.used = Some((from, to));
             }

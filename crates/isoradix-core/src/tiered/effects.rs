@@ -17,6 +17,9 @@ pub struct Transfer {
     pub pages: Vec<u32>,
     /// What storage is asked for or given, part by part; none if it takes no part.
     pub stored: Vec<StoredRun>,
+    /// What is copied beside the keys and values of each page: a bit a component, see [`Components`](crate::Components). Empty where
+    /// there are none. Of what this rank's stage has no layers of, it copies nothing.
+    pub parts: Vec<u8>,
 }
 
 /// A run of pages as external storage knows it: by the tokens up to its end.

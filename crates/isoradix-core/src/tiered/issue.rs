@@ -6,6 +6,7 @@ use super::effects::{Effect, StoredRun, Transfer};
 use super::error::StepError;
 use super::jobs::{Fetch, Held, Job, Work};
 use crate::cache::{Chosen, Segment};
+use crate::components::Presence;
 use crate::evidence::RecordKind;
 use crate::hash;
 use crate::holds::HostLockReceipt;
@@ -91,11 +92,13 @@ impl TieredCache {
         let k = self.operations.issue_batch(Kind::LoadBack, &subjects).expect("room was kept when it was wished for");
         self.begin(board, k, Kind::LoadBack, &subjects)?;
         let (mut slots, mut pages) = (Vec::new(), Vec::new());
-        for Held { segment, .. } in &loads {
+        let mut parts = Vec::new();
+        for Held { segment, parts: of_segment, .. } in &loads {
             self.cache.segment_slots(*segment, &mut slots);
             self.cache.segment_host_pages(*segment, &mut pages);
+            parts.extend_from_slice(of_segment);
         }
-        self.start(Transfer { operation: k, kind: Kind::LoadBack, slots, pages, stored: vec![] });
+        self.start(Transfer { operation: k, kind: Kind::LoadBack, slots, pages, stored: vec![], parts });
         self.jobs.insert(k, Job::new(Work::LoadBack(loads)));
         Ok(())
     }
@@ -110,13 +113,20 @@ impl TieredCache {
             return Ok(());
         }
         let subject = Subject { id: fetch.ticket.0, pages: fetch.pages, tokens };
-        let issued = self.operations.issue_prefetch(fetch.pages, tokens, self.prefetch_pages_min(), subject.id);
+        let pages_min = self.prefetch_pages_min();
+        let issued = if self.components.is_empty() {
+            self.operations.issue_prefetch(fetch.pages, tokens, pages_min, subject.id)
+        } else {
+            self.operations.issue_whole_prefetch(fetch.pages, tokens, pages_min, subject.id)
+        };
         let k = issued.expect("room was kept when it was wished for");
         self.begin(board, k, Kind::Prefetch, &[subject])?;
+        if !self.components.is_empty() && self.host.has_memory() {
+            board.expect_search(k);
+        }
         self.host.ask(k, fetch.pages)?.expect("there is room");
         if self.host.has_memory() {
-            let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
-            self.effects.push(Effect::Query { operation: k, run });
+            self.effects.push(Effect::Query { operation: k, run: fetch.run() });
         } else {
             // Nobody asks this rank, so it takes all that the others may be granted.
             drop(self.host.reserve(k)?);
@@ -258,7 +268,9 @@ impl TieredCache {
         self.start_backup(k, &chosen);
         let mut subjects = Vec::with_capacity(chosen.len());
         for (segment, host) in chosen.into_iter().zip(hosts) {
-            subjects.push(Held { segment, lock: self.cache.lock(segment.end)?, host });
+            let mut parts = Vec::new();
+            self.cache.segment_device_parts(segment, &mut parts);
+            subjects.push(Held { segment, lock: self.cache.lock(segment.end)?, host, parts });
             self.cache.mark_pending(segment, true);
         }
         self.jobs.insert(k, Job::new(Work::Backup(subjects)));
@@ -330,17 +342,18 @@ impl TieredCache {
     /// The copy begins with what this rank could reserve: the leading nodes that fit, each whole.
     fn start_backup(&mut self, k: Ordinal, chosen: &[Segment]) {
         let own = self.host.pages(k);
-        let (mut slots, mut end) = (Vec::new(), 0);
+        let (mut slots, mut parts, mut end) = (Vec::new(), Vec::new(), 0);
         for segment in chosen {
             if end + segment.pages as usize > own.len() {
                 break;
             }
             end += segment.pages as usize;
             self.cache.segment_slots(*segment, &mut slots);
+            self.cache.segment_device_parts(*segment, &mut parts);
         }
         if end > 0 {
             let pages = own[..end].to_vec();
-            self.start(Transfer { operation: k, kind: Kind::Backup, slots, pages, stored: vec![] });
+            self.start(Transfer { operation: k, kind: Kind::Backup, slots, pages, stored: vec![], parts });
         }
     }
 
@@ -361,13 +374,14 @@ impl TieredCache {
         let subjects: Vec<Subject> = wished.iter().map(|segment| self.subject(*segment, false)).collect();
         let k = self.operations.issue_batch(Kind::Store, &subjects).expect("there is room in the window");
         self.begin(board, k, Kind::Store, &subjects)?;
-        let (mut pages, mut stored, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut pages, mut parts, mut stored, mut held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for segment in wished {
             self.cache.segment_host_pages(segment, &mut pages);
+            self.cache.segment_host_parts(segment, &mut parts);
             stored.push(self.stored_run(segment));
             held.push((segment, self.cache.host_lock(segment.end)?));
         }
-        self.start(Transfer { operation: k, kind: Kind::Store, slots: vec![], pages, stored });
+        self.start(Transfer { operation: k, kind: Kind::Store, slots: vec![], pages, stored, parts });
         let slow_at = self.slow_deadline();
         self.jobs.insert(k, Job::of_storage(Work::Store(held), slow_at));
         Ok(())
@@ -408,6 +422,9 @@ impl TieredCache {
             .map(|(units, (page, asked))| u32::try_from(units / u64::from(page)).unwrap_or(u32::MAX).min(asked));
         #[cfg(feature = "planted-defects")]
         let pages = self.planted_found(k, pages);
+        if !self.components.is_empty() {
+            return self.found_presence(board, k, &Presence::bare(pages));
+        }
         let (pages, to_reserve) = pages.fork();
         let page = PerRank::observe(self.cache.page_size());
         board.post_hit(k, pages.zip(page).map(|(pages, page)| u64::from(pages) * u64::from(page)))?;
@@ -429,13 +446,13 @@ impl TieredCache {
             board.post_ready(k, PerRank::observe(true))?;
             return Ok(());
         }
-        let run = StoredRun { namespace: fetch.namespace.clone(), key: fetch.key.clone(), from: fetch.above };
-        self.start(Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored: vec![run] });
+        let stored = vec![fetch.run()];
+        self.start(Transfer { operation: k, kind: Kind::Prefetch, slots: vec![], pages, stored, parts: vec![] });
         Ok(())
     }
 
     /// A rank without host memory has nothing to copy, for no kind of operation.
-    fn start(&mut self, transfer: Transfer) {
+    pub(super) fn start(&mut self, transfer: Transfer) {
         if self.host.has_memory() {
             #[cfg(feature = "planted-defects")]
             self.own.copying.insert(transfer.operation, transfer.kind);

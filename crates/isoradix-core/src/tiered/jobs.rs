@@ -1,6 +1,7 @@
 //! What each open operation is about: nodes, and what is held for it.
 
 use super::answers::PrefetchTicket;
+use super::effects::StoredRun;
 use crate::cache::Segment;
 use crate::holds::{HostLockReceipt, LockReceipt};
 use crate::namespace::Namespace;
@@ -27,6 +28,17 @@ pub(super) struct Fetch {
     pub(super) deadline: Option<Deadline>,
     /// How often storage has failed it.
     pub(super) retry: Retry,
+    /// Parts of the pages directly above the anchor's end, as far as an end may depend on them.
+    pub(super) above_parts: Vec<u8>,
+    /// Parts that come with its pages, once its end is agreed.
+    pub(super) parts: Vec<u8>,
+}
+
+impl Fetch {
+    /// What storage is asked for.
+    pub(super) fn run(&self) -> StoredRun {
+        StoredRun { namespace: self.namespace.clone(), key: self.key.clone(), from: self.above }
+    }
 }
 
 /// A segment that an operation moves, and what is held for it.
@@ -36,6 +48,8 @@ pub(super) struct Held {
     pub(super) lock: LockReceipt,
     /// Where host copies are given up: keeps on host what is read there, or what the segment is to hang below.
     pub(super) host: Option<HostLockReceipt>,
+    /// What is copied beside the keys and values of each page; empty where there are no components.
+    pub(super) parts: Vec<u8>,
 }
 
 /// What an operation moves.

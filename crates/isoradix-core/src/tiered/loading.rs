@@ -69,7 +69,9 @@ impl TieredCache {
         let host = if self.may_give_up_copies() { Some(self.cache.host_lock(end)?) } else { None };
         self.cache.unlock_host(receipt)?;
         let segment = Segment { end, pages: self.cache.pages_of(need) };
-        self.wishes.loads.push(Held { segment, lock, host });
+        let mut parts = Vec::new();
+        self.cache.segment_host_parts(segment, &mut parts);
+        self.wishes.loads.push(Held { segment, lock, host, parts });
         Ok(need)
     }
 
@@ -123,6 +125,8 @@ impl TieredCache {
             lock,
             deadline,
             retry: Retry::default(),
+            above_parts: self.cache.parts_above(anchor, self.components.pages_back()),
+            parts: Vec::new(),
         });
         Ok(Some(ticket))
     }

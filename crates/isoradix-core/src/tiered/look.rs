@@ -84,6 +84,15 @@ impl TieredCache {
         self.cache.host_pages(node, out)
     }
 
+    /// What is there beside the keys and values of a node's pages, on the device and on host: a bit a component, by its place. None where
+    /// there are no components.
+    ///
+    /// # Errors
+    /// A stale handle.
+    pub fn parts(&self, node: NodeHandle) -> Result<(Vec<u8>, Vec<u8>), Error> {
+        self.cache.parts(node)
+    }
+
     /// Checks every invariant from scratch: the tree's, the pool's, the operations', and that a host page that the pool has
     /// settled is the tree's or in limbo, and no other is.
     ///

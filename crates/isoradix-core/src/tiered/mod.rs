@@ -16,12 +16,13 @@
 //! then the pool. A reset hands what open operations touch to *limbo*, until they have ended.
 //!
 //! Files, each importing only from those before it: `config`, `answers`, `effects`, `error`, `totals`; `jobs`, `wishes`, `limbo`;
-//! `switching`, `breaking`, `attaching`, `loading`, `issue`, `retrying`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
+//! `components`, `switching`, `breaking`, `attaching`, `loading`, `issue`, `retrying`, `apply`, `reset`, `look`, and `planted`, the mistakes that tests ask for.
 
 mod answers;
 mod apply;
 mod attaching;
 mod breaking;
+mod components;
 mod config;
 mod effects;
 mod error;
@@ -47,6 +48,7 @@ pub use error::StepError;
 pub use totals::{OperationTotals, TierTotals};
 
 use crate::cache::{Config, Evicted, Insert, PrefixCache, Resume};
+use crate::components::Components;
 use crate::defects::Planted;
 use crate::error::Error;
 use crate::events::KvEvent;
@@ -68,6 +70,8 @@ use wishes::Wishes;
 #[derive(Debug)]
 pub struct TieredCache {
     tiers: Tiers,
+    /// What the model keeps beside keys and values.
+    components: Components,
     cache: PrefixCache,
     host: HostPool,
     operations: OperationTable,
@@ -120,6 +124,7 @@ impl TieredCache {
             .map_err(|_| out_of_range("window", tiers.window, WINDOW_MAX, hint))?;
         Ok(Self {
             tiers,
+            components: Components::default(),
             cache,
             host,
             operations,
@@ -142,7 +147,7 @@ impl TieredCache {
     }
 
     /// The longest cached prefix of `key` over both tiers; otherwise as [`PrefixCache::match_prefix`]. Where host is switched off,
-    /// nothing on it is offered.
+    /// nothing on it is offered. Of a cache with components, each of the two ends is the deepest one that is usable for all of them.
     ///
     /// # Errors
     /// As there.
@@ -153,6 +158,9 @@ impl TieredCache {
         resume: Option<Resume>,
     ) -> Result<TieredMatch, Error> {
         let found = self.cache.match_prefix(key, namespace, resume)?;
+        if !self.components.is_empty() {
+            return self.usable(found.node);
+        }
         let (node, hit_tokens) = self.cache.on_device(found.node)?;
         if !self.is_on(TopTier::Host) {
             return Ok(TieredMatch { hit_tokens, node, host_tokens: 0, host_node: node });

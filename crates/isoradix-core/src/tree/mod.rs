@@ -5,6 +5,7 @@
 mod check;
 mod counts;
 mod descent;
+mod parts;
 mod safety;
 mod tiers;
 mod walk;
@@ -21,6 +22,7 @@ use crate::namespace::{Namespace, NamespaceId, NamespaceTable};
 use crate::node::{Arena, Hold, NONE, Node, NodeId, ROOT};
 use crate::residency::Residency;
 use crate::runs::{Run, RunStore};
+use parts::Parts;
 use safety::Safety;
 
 /// Nodes that one insert may add: a leaf, a split head, a namespace root.
@@ -42,6 +44,8 @@ pub(crate) struct Tree {
     counts: PageCounts,
     /// What could go from the device without loss; only where that is asked for.
     safety: Option<Safety>,
+    /// What is there beside keys and values; only where there are components.
+    parts: Option<Parts>,
     digest: u64,
 }
 
@@ -78,6 +82,7 @@ impl Tree {
             visible: 0,
             counts: PageCounts::default(),
             safety: None,
+            parts: None,
             digest: 0,
         }
     }
@@ -175,6 +180,7 @@ impl Tree {
         self.namespaces[namespace].pages += u64::from(pages);
         self.digest = self.digest.wrapping_add(self.digest_term(id));
         self.refresh_safety(id);
+        self.begin_parts(id);
         id
     }
 
@@ -359,6 +365,7 @@ impl Tree {
     /// Bytes that the tree's arrays have reserved.
     pub(crate) fn memory_bytes(&self) -> usize {
         let structure = self.nodes.memory_bytes() + self.edges.memory_bytes() + self.namespaces.memory_bytes();
-        structure + self.runs.memory_bytes() + self.safety_bytes()
+        let parts = self.parts.as_ref().map_or(0, Parts::memory_bytes);
+        structure + self.runs.memory_bytes() + self.safety_bytes() + parts
     }
 }

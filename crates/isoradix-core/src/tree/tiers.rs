@@ -30,14 +30,16 @@ impl Tree {
         self.runs.append_slots(node.run, node.pages, out);
         self.runs.release_slots(node.run, node.pages);
         self.set_residency(id, node.residency.without(Residency::DEVICE));
+        self.drop_device_parts(id);
     }
 
-    /// Brings a node onto the device, with these slots, which have been checked.
+    /// Brings a node onto the device, with these slots, which have been checked. Its parts are as if it was computed.
     pub(crate) fn revive(&mut self, id: NodeId, slots: Ints<'_>) {
         let node = &self.nodes[id];
         debug_assert!(node.is_host_only() && slots.len() == node.pages as usize * self.page);
         self.runs.write_slots(node.run, slots);
         self.set_residency(id, node.residency.with(Residency::DEVICE));
+        self.compute_parts(id);
     }
 
     /// A node is on host, in these pages.
@@ -54,6 +56,7 @@ impl Tree {
         debug_assert!(residency.on_device() && residency.on_host());
         self.runs.release_host_pages(run, pages);
         self.set_residency(id, residency.without(Residency::HOST));
+        self.set_host_parts(id, &[]);
     }
 
     /// The deepest node on host, from `id` up; the root if there is none.

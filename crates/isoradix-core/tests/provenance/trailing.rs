@@ -1,12 +1,9 @@
-//! What a search for a trailing end settles on decides nothing before a frame carries it.
+//! What this rank's storage has beside keys and values is there to be voted, and decides nothing.
 
-use isoradix_core::protocol::{Trailing, TrailingVote};
+use isoradix_core::Presence;
 
-fn at_a_moment_of_its_own(vote: &mut TrailingVote, reduced: [i64; 2]) -> bool {
-    match vote.complete(reduced) {
-        Ok(Trailing::Settled(end)) => end > 0,
-        _ => false,
-    }
+fn at_a_moment_of_its_own(here: &Presence) -> bool {
+    here.parts.len() > 2
 }
 
 fn main() {

@@ -188,6 +188,15 @@ impl Cluster {
     }
 
     pub(crate) fn with_mode(setup: &Setup, mode: DivergenceMode) -> Self {
+        Self::made(setup, mode, |_, cache| cache)
+    }
+
+    /// Each rank's cache is changed before it is used.
+    pub(crate) fn of(setup: &Setup, change: impl Fn(u32, TieredCache) -> TieredCache) -> Self {
+        Self::made(setup, DivergenceMode::default(), change)
+    }
+
+    fn made(setup: &Setup, mode: DivergenceMode, change: impl Fn(u32, TieredCache) -> TieredCache) -> Self {
         let ranks = u32::try_from(setup.host.len()).unwrap();
         let record = |(rank, pages): (u32, &u32)| match *pages {
             NO_POOL => StartRecord::without_pool(rank, ranks),
@@ -202,7 +211,7 @@ impl Cluster {
             };
             let eviction = Eviction::parse(setup.policy).unwrap();
             let config = Config { page_size: setup.page, eviction, ..Config::default() };
-            let cache = TieredCache::new(rank, config, setup.tiers, pool.unwrap()).unwrap();
+            let cache = change(rank, TieredCache::new(rank, config, setup.tiers, pool.unwrap()).unwrap());
             let member = Member { domain: 0, epoch: EPOCH, rank };
             let rank_of = |cache| match rank {
                 0 => Rank::leader(member, 1, RunAhead::new(0, 1), cache),

@@ -98,13 +98,17 @@ pub(crate) struct Start {
     /// What storage is asked for or given, a tuple of StoredRun, part by part; empty if it takes no part.
     #[pyo3(get)]
     stored: Py<PyTuple>,
+    /// What is copied beside the keys and values of each page: a uint8 array with a bit for each component of the cache, by its place. Empty
+    /// where there are none; what this rank's stage has no layers of is nothing to copy.
+    #[pyo3(get)]
+    parts: Py<PyArray1<u8>>,
 }
 
 #[pymethods]
 impl Start {
     #[classattr]
-    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str, &'static str) {
-        ("operation", "kind", "slots", "pages", "stored")
+    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str) {
+        ("operation", "kind", "slots", "pages", "stored", "parts")
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -117,7 +121,7 @@ impl Start {
 
 impl Start {
     fn new(py: Python<'_>, transfer: Transfer) -> PyResult<Self> {
-        let Transfer { operation, kind, slots, pages, stored } = transfer;
+        let Transfer { operation, kind, slots, pages, stored, parts } = transfer;
         let stored = stored.into_iter().map(|run| StoredRun::new(py, run)).collect::<PyResult<Vec<_>>>()?;
         Ok(Self {
             operation: operation.0,
@@ -125,6 +129,7 @@ impl Start {
             slots: arrays::owned(py, slots).unbind(),
             pages: arrays::pages(py, pages).unbind(),
             stored: PyTuple::new(py, stored)?.unbind(),
+            parts: arrays::owned(py, parts).unbind(),
         })
     }
 }

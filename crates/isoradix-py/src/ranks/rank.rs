@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use isoradix_core::operation::Kind;
 use isoradix_core::protocol::{DivergenceMode, Member, RunAhead};
-use isoradix_core::{DeviceRoom, Ordinal, PerRank, Rank as Core, SLOT_LIMIT, StepError};
+use isoradix_core::{DeviceRoom, Ordinal, PerRank, Presence, Rank as Core, SLOT_LIMIT, StepError};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -313,6 +313,23 @@ impl Rank {
         let (k, units) = (Ordinal(scalars::OPERATION.read(operation)?), scalars::TOKENS.read(tokens)?);
         let work =
             |machine: &mut Machine, board: &mut BoardCore| ranked(machine).found(board, k, PerRank::observe(units));
+        self.step(py, |_| 0, work)
+    }
+
+    /// As `found`, of a cache with components: the leading pages that storage has.
+    ///
+    /// Args:
+    ///     operation: the prefetch.
+    ///     parts: a byte for each of the pages, with a bit for each component that is there, by its place in the cache's
+    ///         `components`: bytes, or a uint8 array. All ranks then search for the deepest end that every one of them
+    ///         has, and the copy begins once it is agreed.
+    ///
+    /// Raises:
+    ///     InvalidInputError, InputTypeError: a value is negative, or has the wrong type.
+    fn found_presence(&self, py: Python<'_>, operation: Given<'_, '_>, parts: Given<'_, '_>) -> PyResult<()> {
+        let k = Ordinal(scalars::OPERATION.read(operation)?);
+        let here = crate::bytes::read(parts, "parts", |parts| Presence::observe(parts.to_vec()))?;
+        let work = |machine: &mut Machine, board: &mut BoardCore| ranked(machine).found_presence(board, k, &here);
         self.step(py, |_| 0, work)
     }
 

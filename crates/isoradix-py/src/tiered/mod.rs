@@ -1,6 +1,7 @@
 //! The cache over device and host.
 
 mod answers;
+mod components;
 mod config;
 mod machine;
 mod totals;
@@ -14,7 +15,7 @@ use isoradix_core::{
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::arrays;
@@ -76,8 +77,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///         None to go on asking whatever it does.
 ///     storage_retry: of a prefetch or a store that storage has failed, (attempts in all, milliseconds before a store's second,
 ///         milliseconds at most: the pause doubles). A prefetch is tried again at once, within its patience.
+///     components: what the model keeps beside the keys and values of its full attention, up to 8, as "NAME=KIND": "window:TOKENS" for
+///         sliding-window attention that looks back so far, "state" for a recurrent state (mamba), "side_car" for keys and values
+///         beside the main ones (an index, a draft model). A match ends where all of them are usable; a prefetch is all or
+///         nothing, up to the deepest end that every rank has.
+///     components_elsewhere: names of those that this rank's pipeline stage has no layers of. A rank's own.
 ///
-/// All but `rank` and `host_pages` must be equal on all ranks: put them into the `StartRecord`.
+/// All but `rank`, `host_pages` and `components_elsewhere` must be equal on all ranks: put them into the `StartRecord`.
 ///
 /// Raises:
 ///     InvalidInputError: a value is out of its range, or the policy or the writing is not known.
@@ -121,12 +127,12 @@ impl TieredCache {
             *, rank, host_pages, agreement, page_size = None, policy = None, bigram = None, journal_records = None,
             kv_events = None, writing = None, load_back_min = None, prefetch_min = None, storage = None, window = None,
             prefetch_patience = Patience::default(), storage_breaker = Breaking::default(),
-            storage_retry = Retrying::default()
+            storage_retry = Retrying::default(), components = None, components_elsewhere = None
         ),
         text_signature = "(*, rank, host_pages, agreement, page_size=1, policy='lru', bigram=False, \
                           journal_records=4096, kv_events=False, writing='through:1', load_back_min=10, \
                           prefetch_min=256, storage=False, window=64, prefetch_patience=(1000, 250, 10000), storage_breaker=(5, 10000, 2, 30000), \
-                          storage_retry=(3, 100, 5000))"
+                          storage_retry=(3, 100, 5000), components=(), components_elsewhere=())"
     )] // the numbers are JOURNAL_RECORDS_DEFAULT and those of Tiers::default
     #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn new(
@@ -147,6 +153,8 @@ impl TieredCache {
         prefetch_patience: Patience,
         storage_breaker: Breaking,
         storage_retry: Retrying,
+        components: Option<Given<'_, '_>>,
+        components_elsewhere: Option<Given<'_, '_>>,
     ) -> PyResult<Self> {
         let rank = scalars::RANK.read_u32(rank)?;
         let host_pages = if host_pages.is_none() { None } else { Some(scalars::HOST_PAGES.read_u32(host_pages)?) };
@@ -166,7 +174,9 @@ impl TieredCache {
             None => HostPool::without_memory(capacity),
         };
         let pool = pool.map_err(|error| refusals::from_host(py, &error))?;
+        let components = components::read(py, page_size, components, components_elsewhere)?;
         let core = Core::new(rank, config, tiers, pool).map_err(|error| errors::from_core(py, &error))?;
+        let core = core.with_components(components);
         Ok(Self {
             policy: core.cache().policy_name(),
             page_size: core.cache().page_size(),
@@ -205,7 +215,7 @@ impl TieredCache {
         let mut borrow = Borrow::default();
         let namespace = namespace::read(namespace)?;
         let key = borrow.read(key, &ints::KEY)?;
-        self.shared.run_sized(py, |_| length(key), |machine| machine.tree().probe(key, &namespace))
+        self.shared.run_sized(py, |_| length(key), |machine| machine.cache().probe(key, &namespace))
     }
 
     /// Caches `key` on the device with the slots that hold its KV entries; what of it is on host alone takes its slots as well.
@@ -251,6 +261,35 @@ impl TieredCache {
     fn touch(&self, py: Python<'_>, node: Given<'_, '_>) -> PyResult<()> {
         let node = self.shared.mark.read_node(node)?;
         self.shared.run(py, |machine| machine.cache_mut().touch(node))
+    }
+
+    /// The states at the end of `node` are kept on the device from now on, in the row of its last page: a match may end there, until
+    /// the node leaves the device. They go to host with the node, if it is not there yet.
+    ///
+    /// Raises:
+    ///     StaleHandleError: the node is gone.
+    ///     InvalidInputError: it is not on the device, or the cache has no state among its components.
+    fn keep_states(&self, py: Python<'_>, node: Given<'_, '_>) -> PyResult<()> {
+        let node = self.shared.mark.read_node(node)?;
+        self.shared.run(py, |machine| machine.cache_mut().keep_states(node))
+    }
+
+    /// What is there beside the keys and values of each page of `node`, on the device and on host: a list of two uint8 arrays, with a bit for each
+    /// component. Empty where there are none.
+    ///
+    /// Raises:
+    ///     StaleHandleError: the node is gone.
+    fn parts<'py>(&self, py: Python<'py>, node: Given<'_, 'py>) -> PyResult<[Bound<'py, PyArray1<u8>>; 2]> {
+        let node = self.shared.mark.read_node(node)?;
+        let (device, host) = self.shared.run(py, |machine| machine.cache().parts(node))?;
+        Ok([device, host].map(|parts| arrays::owned(py, parts)))
+    }
+
+    /// What the model keeps beside keys and values, as the cache was given it, each at the place of its bit.
+    #[getter]
+    fn components<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let all = self.shared.view(py, |machine| components::show(machine.cache().components()))?;
+        PyTuple::new(py, all)
     }
 
     /// Slots of the path from the root to `node`, as far as it is on the device, as an int64 array.

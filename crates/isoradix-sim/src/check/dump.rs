@@ -5,7 +5,13 @@ use isoradix_core::{NodeHandle, TierTotals, TieredCache};
 use std::fmt::Write;
 
 /// Words of a node.
-const NODE: usize = 13;
+const NODE: usize = 14;
+
+/// What is beside the pages of a node, in one word.
+fn parts(cache: &TieredCache, node: NodeHandle) -> u64 {
+    let (device, host) = cache.parts(node).unwrap_or_default();
+    device.iter().chain(&host).fold(0, |word, parts| crate::rng::mix(word, u64::from(*parts) + 1))
+}
 
 /// Words of an operation.
 const OPERATION: usize = 8;
@@ -24,6 +30,7 @@ const NODE_FIELDS: [&str; NODE] = [
     "priority",
     "accessed in step",
     "accessed at",
+    "parts",
 ];
 
 const OPERATION_FIELDS: [&str; OPERATION] =
@@ -102,6 +109,7 @@ impl Dump {
             info.priority.cast_unsigned(),
             info.last_access.step,
             info.last_access.seq,
+            parts(cache, node),
         ]);
     }
 

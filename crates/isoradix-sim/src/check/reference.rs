@@ -36,6 +36,7 @@ impl<'a> Reference<'a> {
             retry: tiers.retry,
             patience: tiers.patience,
             capacity: scenario.host_pages.iter().copied().min().unwrap_or(0),
+            trailing: scenario.trailing,
         };
         (scenario.eviction == "lru").then(|| Self {
             scenario,
@@ -108,6 +109,7 @@ impl<'a> Reference<'a> {
             Verb::Unpin { hold } => self.model.unpin(self.receipt(hold)).map(|()| [0; 4])?,
             Verb::UnlockHost { hold } => self.model.unlock_host(self.receipt(hold)).map(|()| [0; 4])?,
             Verb::Touch { node } => self.model.touch(node).map(|()| [0; 4])?,
+            Verb::KeepStates { node } => self.model.keep_states(node).map(|()| [0; 4])?,
             Verb::LoadBackNeed { hold } => [self.model.load_back_need(self.receipt(hold))?, 0, 0, 0],
             Verb::LoadBack { hold, .. } => [self.model.load_back(self.receipt(hold))?, 0, 0, 0],
             Verb::Prefetch { request, length, anchor } => {
@@ -202,6 +204,7 @@ fn state(cache: &TieredCache) -> Result<State, Error> {
             continue;
         }
         let info = cache.cache().info(handle)?;
+        let (device_parts, host_parts) = cache.parts(handle)?;
         let mut tokens = Vec::new();
         cache.cache().node_tokens(handle, &mut tokens)?;
         let mut path = paths.get(&info.parent).cloned().unwrap_or_default();
@@ -225,6 +228,8 @@ fn state(cache: &TieredCache) -> Result<State, Error> {
                 host_ref: info.host_ref as usize,
                 hits: info.hits,
                 priority: info.priority,
+                device_parts,
+                host_parts,
                 age: 0,
             },
         ));

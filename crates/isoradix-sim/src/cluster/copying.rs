@@ -1,6 +1,5 @@
 //! Copy engines and storage: what the cores ask for, and what they are told.
 
-use super::searching::Search;
 use super::step::refused;
 use super::{Cluster, Event};
 use crate::fault::FaultKind;
@@ -30,10 +29,6 @@ impl Cluster<'_> {
         for effect in self.stations[rank].core.take_effects() {
             match effect {
                 Effect::Query { operation, run } => {
-                    if self.scenario.trailing {
-                        let search = Search::new(self.stations.len(), &run, self.scenario.page as usize);
-                        self.searches.entry(operation).or_insert(search);
-                    }
                     self.stations[rank].questions.insert(operation, run);
                     let delay = self.about(self.scenario.timings.query, Purpose::Query, [rank as u64, operation.0, 0]);
                     let delay = delay * self.faults.size(FaultKind::SlowStorage, rank).unwrap_or(1);
@@ -58,6 +53,9 @@ impl Cluster<'_> {
     /// A copy joins its queue.
     fn start(&mut self, rank: usize, transfer: Transfer) -> Result<(), Wrong> {
         let (kind, operation) = (transfer.kind, transfer.operation);
+        if kind == Kind::Prefetch {
+            self.check_found(rank, &transfer)?;
+        }
         let world = &mut self.stations[rank].world;
         if matches!(kind, Kind::Backup | Kind::Prefetch) {
             world.host.claim(&transfer.pages, operation)?;
@@ -190,13 +188,7 @@ impl Cluster<'_> {
         let run = |run| station.world.storage.run(run, self.scenario.page as usize) / page * short / 1000 * page;
         let failed = rng::below(word, 1000) < fails;
         let tokens = if failed { 0 } else { question.as_ref().map_or(0, run) };
-        if self.scenario.trailing {
-            self.join_search(rank, operation, question.as_ref(), tokens);
-            return Ok(());
-        }
-        if question.is_none() {
-            return Ok(());
-        }
+        let Some(question) = question else { return Ok(()) };
         if failed {
             station.world.engine.fail(operation);
             if let Some(defect) = self.scenario.defect {
@@ -204,7 +196,13 @@ impl Cluster<'_> {
             }
             return ended(station.board.ended(operation, PerRank::observe(false)));
         }
-        let found = station.core.found(&mut station.board, operation, PerRank::observe(tokens));
+        let found = if self.scenario.trailing.is_some() {
+            let here = self.presence(rank, operation, &question, tokens);
+            let station = &mut self.stations[rank];
+            station.core.found_presence(&mut station.board, operation, &here)
+        } else {
+            station.core.found(&mut station.board, operation, PerRank::observe(tokens))
+        };
         found.map_err(refused("found"))?;
         self.effects(rank)
     }

@@ -1,7 +1,7 @@
 //! All ranks of a run, and what happens between them.
 //!
 //! Files: `station` (one rank), `step` (a rank's scheduler thread), `leading` (what only the leader decides), `copying` (copy
-//! engines and storage), `voting` (vote threads), `searching` (searches for trailing state), `faults`, `lying` (a caller that does), `ending` (how a run comes to its end, and what must be true then).
+//! engines and storage), `voting` (vote threads), `searching` (trailing state in storage), `faults`, `lying` (a caller that does), `ending` (how a run comes to its end, and what must be true then).
 
 mod copying;
 mod ending;
@@ -61,8 +61,6 @@ enum Event {
     Answer { rank: usize, operation: Ordinal },
     /// Storage has been opened, or could not be.
     Opened { rank: usize, operation: Ordinal },
-    /// A round of a search for trailing state comes back.
-    Searched { rank: usize, operation: Ordinal, pair: [i64; 2] },
     /// A rank has again the memory that it had lost for a moment.
     Remember { rank: usize },
     /// A fault is over.
@@ -118,7 +116,7 @@ impl<'a> Cluster<'a> {
             faults: Active::new(&scenario.faults),
             lie: Lie::default(),
             history: History::new(scenario.topology.members(), FIRST_STEP),
-            mirror: Mirror::new(scenario.page, scenario.tiers.prefetch_min),
+            mirror: Mirror::new(scenario.page, scenario.tiers.prefetch_min, scenario.trailing.is_some()),
             reference: Reference::new(scenario),
             coverage: Coverage::default(),
             barriers: BTreeMap::new(),
@@ -189,7 +187,6 @@ impl<'a> Cluster<'a> {
             Event::Turn { rank, kind, operation } => (rank, self.turn(rank, kind, operation)),
             Event::Answer { rank, operation } => (rank, self.answer(rank, operation)),
             Event::Opened { rank, operation } => (rank, self.opened(rank, operation)),
-            Event::Searched { rank, operation, pair } => (rank, self.searched(rank, operation, pair)),
             Event::Remember { rank } => {
                 self.remember(rank);
                 (rank, Ok(()))

@@ -1,108 +1,95 @@
-//! Searches for trailing state: where a model has a state of its own at some ends only, the ranks go down together to the deepest
-//! end that all of them have, on a plane beside the votes.
+//! Trailing state in storage: what each rank has of it, and whether the end that the votes came to is right.
 
-use super::step::refused;
-use super::{Cluster, Event};
+use super::Cluster;
 use crate::rng::{self, Purpose, roll};
+use crate::trailing::{SIDE_CAR, STATE, Trailing, WINDOW};
 use crate::violation::{Wrong, ensure};
-use isoradix_core::protocol::{Trailing, TrailingVote, reduce_min};
-use isoradix_core::{Ordinal, StoredRun};
+use crate::world::at;
+use isoradix_core::{Ordinal, Presence, StoredRun, Transfer};
 
-/// Of a thousand pages, so many have a state at their end; and of those, so many on each rank.
-const STATES_PERMILLE: [u64; 2] = [700, 900];
+/// Of a thousand pages so many have the part in some storage, and of those so many in a rank's own.
+const SOMEWHERE_PERMILLE: [(u8, u64); 3] = [(SIDE_CAR, 990), (WINDOW, 930), (STATE, 700)];
+const HERE_PERMILLE: u64 = 950;
 
-/// The search of one prefetch, over all ranks.
+/// What each rank has answered, of one prefetch.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// The deepest end that is asked for, equal on all ranks.
-    limit: u64,
-    /// By rank: how far it is, and its usable ends; nothing before its storage has answered.
-    ranks: Vec<Option<(TrailingVote, Vec<u64>)>>,
-    /// Ranks that have voted in this round, and the smallest of their words.
-    voted: usize,
-    pair: [i64; 2],
-    settled: usize,
+    /// By rank, the parts of its leading pages.
+    answers: Vec<Option<Vec<u8>>>,
+    /// The end that the first rank began to fetch up to, in pages.
+    fetched: Option<usize>,
 }
 
-impl Search {
-    pub(super) fn new(ranks: usize, run: &StoredRun, page: usize) -> Self {
-        let tokens = run.key.len() as u64 - run.from;
-        let limit = tokens - tokens % page as u64;
-        Self { limit, ranks: (0..ranks).map(|_| None).collect(), voted: 0, pair: [i64::MAX; 2], settled: 0 }
-    }
-
-    /// A rank votes in this round; gives the reduced pair once all have.
-    fn vote(&mut self, rank: usize) -> Option<[i64; 2]> {
-        let (vote, ends) = self.ranks[rank].as_ref()?;
-        reduce_min(&mut self.pair, &vote.ballot(ends));
-        self.voted += 1;
-        if self.voted < self.ranks.len() {
-            return None;
-        }
-        self.voted = 0;
-        Some(std::mem::replace(&mut self.pair, [i64::MAX; 2]))
-    }
-
-    /// What is settled is the deepest end that every rank has, by looking at all of them.
-    fn check(&self, settled: u64) -> Result<(), Wrong> {
-        let has = |ends: &Vec<u64>, end: u64| ends.binary_search(&end).is_ok();
-        let all: Vec<&Vec<u64>> = self.ranks.iter().flatten().map(|(_, ends)| ends).collect();
-        if let Some(lacking) = all.iter().position(|ends| settled > 0 && !has(ends, settled)) {
-            let what = format!("token {settled} is settled for, and it has a state at {:?} only", all[lacking]);
-            return Err(Wrong { rank: Some(lacking), ..Wrong::new("trailing", what) });
-        }
-        let deepest = all[0].iter().rev().find(|end| all.iter().all(|ends| has(ends, **end))).copied().unwrap_or(0);
-        ensure(settled == deepest, "trailing", || format!("token {settled} is settled for, all ranks have {deepest}"))
-    }
+/// What a stage has no layers of: every second one has no index.
+pub(super) fn elsewhere(stage: usize) -> u8 {
+    if stage % 2 == 1 { SIDE_CAR } else { 0 }
 }
 
 impl Cluster<'_> {
-    /// Storage has answered on a rank: it votes, whether or not it still wants the prefetch. A rank that has given it up has no end.
-    pub(super) fn join_search(&mut self, rank: usize, operation: Ordinal, question: Option<&StoredRun>, tokens: u64) {
+    /// Storage has answered on a rank: the leading pages that it has, with what is beside them.
+    pub(super) fn presence(&mut self, rank: usize, operation: Ordinal, run: &StoredRun, tokens: u64) -> Presence {
         let page = self.scenario.page as usize;
-        let names = question.map(|run| self.stations[rank].world.storage.leading(run, page)).unwrap_or_default();
+        let names = self.stations[rank].world.storage.leading(run, page);
+        let parts: Vec<u8> =
+            names.iter().take(at(tokens) / page).map(|name| self.parts_in_storage(rank, *name)).collect();
+        let ranks = self.stations.len();
+        let search = || Search { answers: vec![None; ranks], fetched: None };
+        self.searches.entry(operation).or_insert_with(search).answers[rank] = Some(parts.clone());
+        Presence::observe(parts)
+    }
+
+    fn parts_in_storage(&self, rank: usize, name: u64) -> u8 {
         let seed = self.scenario.seed;
-        let has_state = |name: u64| {
-            let words = [roll(seed, Purpose::State, [name, 0, 0]), roll(seed, Purpose::State, [name, 1, rank as u64])];
-            words.iter().zip(STATES_PERMILLE).all(|(word, permille)| rng::below(*word, 1000) < permille)
+        let is_there = |(part, permille): &(u8, u64)| {
+            let of = u64::from(*part);
+            let somewhere = roll(seed, Purpose::State, [name, of, 0]);
+            let here = roll(seed, Purpose::State, [name, of, 1 + rank as u64]);
+            rng::below(somewhere, 1000) < *permille && rng::below(here, 1000) < HERE_PERMILLE
         };
-        let ends = names.iter().zip(1..).filter(|(name, _)| has_state(**name)).map(|(_, at)| at * page as u64);
-        let ends = ends.take_while(|end| *end <= tokens).collect();
-        let Some(search) = self.searches.get_mut(&operation) else { return };
-        let mut vote = TrailingVote::new(search.limit);
-        if let Some(defect) = self.scenario.defect {
-            defect.plant_search(rank, &mut vote);
-        }
-        search.ranks[rank] = Some((vote, ends));
-        self.vote_end(rank, operation);
+        SOMEWHERE_PERMILLE.iter().filter(|part| is_there(part)).fold(0, |parts, (part, _)| parts | part)
     }
 
-    fn vote_end(&mut self, rank: usize, operation: Ordinal) {
-        let Some(search) = self.searches.get_mut(&operation) else { return };
-        let Some(pair) = search.vote(rank) else { return };
-        for rank in 0..self.stations.len() {
-            let of = [rank as u64, operation.0, pair[0].cast_unsigned()];
-            let delay = self.about(self.scenario.timings.vote, Purpose::VoteLatency, of);
-            self.queue.after(delay, Event::Searched { rank, operation, pair });
-        }
-    }
-
-    /// A round has come back to a rank.
-    pub(super) fn searched(&mut self, rank: usize, operation: Ordinal, pair: [i64; 2]) -> Result<(), Wrong> {
-        let Some(search) = self.searches.get_mut(&operation) else { return Ok(()) };
-        let Some((vote, _)) = &mut search.ranks[rank] else { return Ok(()) };
-        let done = vote.complete(pair).map_err(|error| Wrong::new("trailing", error.to_string()))?;
-        let Trailing::Settled(end) = done else {
-            self.vote_end(rank, operation);
-            return Ok(());
+    /// A prefetch begins: up to the deepest end that every rank has, with the parts that it needs.
+    pub(super) fn check_found(&mut self, rank: usize, transfer: &Transfer) -> Result<(), Wrong> {
+        let Some(trailing) = self.scenario.trailing else { return Ok(()) };
+        let (page, pages) = (self.scenario.page as usize, transfer.pages.len());
+        ensure(transfer.parts == trailing.brought(page, pages), "trailing", || {
+            format!("prefetch {} of {pages} pages brings {:?}", transfer.operation, transfer.parts)
+        })?;
+        let stages: Vec<usize> = (0..self.stations.len()).map(|rank| self.scenario.topology.stage(rank)).collect();
+        let is_whole = transfer.stored.iter().all(|run| run.from == 0);
+        let Some(search) = self.searches.get_mut(&transfer.operation) else {
+            return Err(Wrong::new(
+                "trailing",
+                format!("prefetch {} begins, and nobody was asked", transfer.operation),
+            ));
         };
-        search.check(pair[0].cast_unsigned())?;
-        search.settled += 1;
-        if search.settled == search.ranks.len() {
-            self.searches.remove(&operation);
+        let first = *search.fetched.get_or_insert(pages);
+        ensure(first == pages, "trailing", || format!("rank {rank} fetches {pages} pages, another one {first}"))?;
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        for (rank, (answer, stage)) in search.answers.iter().zip(stages).enumerate() {
+            let Some(parts) = answer else {
+                return Err(Wrong::new("trailing", format!("an end is agreed, and rank {rank} has not answered")));
+            };
+            all.push(parts.iter().map(|parts| parts | elsewhere(stage)).collect());
         }
-        let station = &mut self.stations[rank];
-        station.core.found(&mut station.board, operation, end).map_err(refused("found"))?;
-        self.effects(rank)
+        check(trailing, page, pages, is_whole, &all)
     }
+}
+
+/// Every rank has the end; and no deeper one is there on all, where nothing above the run has a say.
+fn check(trailing: Trailing, page: usize, end: usize, is_whole: bool, ranks: &[Vec<u8>]) -> Result<(), Wrong> {
+    // A window may look back to what is above the run: that is taken for there.
+    let above = vec![SIDE_CAR | WINDOW; if is_whole { 0 } else { trailing.window as usize }];
+    let has = |parts: &Vec<u8>, end: usize| {
+        let path: Vec<u8> = above.iter().chain(parts).copied().collect();
+        end <= parts.len() && trailing.is_usable(page, &path, (above.len() + end) * page)
+    };
+    if let Some(rank) = ranks.iter().position(|parts| !has(parts, end)) {
+        let what = format!("page {end} is the agreed end, and storage has {:?} there", ranks[rank]);
+        return Err(Wrong { rank: Some(rank), ..Wrong::new("trailing", what) });
+    }
+    let most = ranks.iter().map(Vec::len).min().unwrap_or(0);
+    let deeper = (end + 1..=most).find(|deeper| is_whole && ranks.iter().all(|parts| has(parts, *deeper)));
+    ensure(deeper.is_none(), "trailing", || format!("page {end} is the agreed end, and all ranks have {deeper:?}"))
 }

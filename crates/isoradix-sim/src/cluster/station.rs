@@ -1,5 +1,6 @@
 //! One rank: its core, its threads' machines, its scheduler and its part of the physical world.
 
+use super::searching::elsewhere;
 use crate::clock::Clock;
 use crate::queue::Micros;
 use crate::request::What;
@@ -151,7 +152,12 @@ impl Station {
             journal_records: JOURNAL_RECORDS,
             kv_events: false,
         };
-        let cache = TieredCache::new(rank, config, scenario.tiers, pool).map_err(|error| setup(&error))?;
+        let mut cache = TieredCache::new(rank, config, scenario.tiers, pool).map_err(|error| setup(&error))?;
+        if let Some(trailing) = scenario.trailing {
+            let elsewhere = elsewhere(scenario.topology.stage(rank as usize));
+            cache =
+                cache.with_components(trailing.components(scenario.page, elsewhere).map_err(|error| setup(&error))?);
+        }
         let member = Member { domain: scenario.domain, epoch: EPOCH, rank };
         let receivers = scenario.topology.receivers(rank as usize);
         let ahead = || RunAhead::new(u32::try_from(receivers.len()).unwrap_or(u32::MAX), scenario.topology.pp);
@@ -159,16 +165,17 @@ impl Station {
             0 => Rank::leader(member, FIRST_STEP, ahead(), cache),
             _ => Rank::follower(member, FIRST_STEP, cache),
         };
-        if let Some(defect) = scenario.defect {
-            defect.plant(rank as usize, &mut core);
-        }
         let window = scenario.tiers.window;
+        let mut board = Board::new(rank, window).map_err(|error| setup(&error))?;
+        if let Some(defect) = scenario.defect {
+            defect.plant(rank as usize, &mut core, &mut board);
+        }
         let clock = Clock::new(&mut Rng::new(scenario.seed, 10_000 + u64::from(rank)));
         let mut rng = Rng::new(scenario.seed, 1000 + u64::from(rank));
         let patience = Patience::new(REPORT_MS, FATAL_MS, FATAL_MS).map_err(|error| setup(&error))?;
         Ok(Self {
             core,
-            board: Board::new(rank, window).map_err(|error| setup(&error))?,
+            board,
             votes: VoteMachine::new(rank, EPOCH, window, scenario.pacing).map_err(|error| setup(&error))?,
             stall: Stall::begin(patience, clock.at(0) / 1000),
             waiting: None,

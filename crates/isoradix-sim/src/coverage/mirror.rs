@@ -47,6 +47,8 @@ struct Entry {
 pub(crate) struct Mirror {
     page_tokens: u64,
     prefetch_min: u64,
+    /// Whether prefetches are all or nothing, up to an end that ranks search for.
+    is_whole: bool,
     /// What the last vote said of each operation.
     heard: BTreeMap<Ordinal, [i64; SLOT_WORDS]>,
     entries: BTreeMap<Ordinal, Entry>,
@@ -55,10 +57,11 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    pub(crate) fn new(page: u32, prefetch_min: u64) -> Self {
+    pub(crate) fn new(page: u32, prefetch_min: u64, is_whole: bool) -> Self {
         Self {
             page_tokens: page.into(),
             prefetch_min,
+            is_whole,
             heard: BTreeMap::new(),
             entries: BTreeMap::new(),
             finished: [0; Kind::ALL.len()],
@@ -126,7 +129,7 @@ impl Mirror {
             let entry = &self.entries[&ordinal];
             let late = matches!(field, SlotField::Progress | SlotField::Ready);
             let premature = *now == NO_STAKE && late && !entry.is_committed;
-            let event = self.event(&entry.operation, field, *now);
+            let event = self.event(entry, field, *now);
             let heard = &mut self.heard.entry(ordinal).or_insert([UNKNOWN; SLOT_WORDS])[field as usize];
             if *heard == *now || premature {
                 continue;
@@ -140,24 +143,46 @@ impl Mirror {
     }
 
     /// What a word says, if the operation has a stake in it.
-    fn event(&self, operation: &Operation, field: SlotField, word: i64) -> Option<Event> {
+    fn event(&self, entry: &Entry, field: SlotField, word: i64) -> Option<Event> {
+        let operation = &entry.operation;
         let or = |all: u64| if word == NO_STAKE { all } else { word.cast_unsigned() };
         let prefetch = operation.kind() == Kind::Prefetch;
         let least = self.prefetch_min.div_ceil(self.page_tokens).clamp(1, u64::from(operation.pages()).max(1));
         match field {
+            SlotField::Hit if prefetch && self.is_whole && word != NO_STAKE => {
+                if word == 0 {
+                    return Some(Event::Failed);
+                }
+                let end = end_of_search(word)?;
+                let granted = if entry.state == State::Reserved { self.granted(operation) } else { u64::MAX };
+                Some(if end >= least && end <= granted { Event::Hit } else { Event::Miss })
+            }
             SlotField::Hit if prefetch => {
                 let enough = or(operation.tokens()) >= least * self.page_tokens;
                 Some(if enough { Event::Hit } else { Event::Miss })
             }
             SlotField::Pages if Pools::USUAL.of(operation.kind()) == Some(Backing::Voting) => {
                 let first = operation.subjects().first().map_or(0, |subject| u64::from(subject.pages));
-                let enough = or(operation.pages().into()) >= if prefetch { least } else { first };
+                let found =
+                    if prefetch && self.is_whole && entry.state == State::Queried { self.found(operation) } else { 0 };
+                let enough = or(operation.pages().into()) >= if prefetch { least.max(found) } else { first };
                 Some(if enough { Event::Granted } else { Event::Short })
             }
             SlotField::Progress => Some(Event::Progress),
             SlotField::Ready => Some(if word == 0 { Event::Failed } else { Event::Succeeded }),
             _ => None,
         }
+    }
+
+    /// Pages up to the end that was found, and pages that were granted: as the last words that were heard say.
+    fn found(&self, operation: &Operation) -> u64 {
+        let word = self.heard.get(&operation.ordinal()).map_or(UNKNOWN, |words| words[SlotField::Hit as usize]);
+        if word == NO_STAKE { operation.pages().into() } else { end_of_search(word).unwrap_or(0) }
+    }
+
+    fn granted(&self, operation: &Operation) -> u64 {
+        let word = self.heard.get(&operation.ordinal()).map_or(UNKNOWN, |words| words[SlotField::Pages as usize]);
+        if word == NO_STAKE { operation.pages().into() } else { word.try_into().unwrap_or(0) }
     }
 
     fn step(&mut self, ordinal: Ordinal, event: Event) -> Result<(), Wrong> {
@@ -172,6 +197,12 @@ impl Mirror {
         entry.is_committed |= row.action == Effect::Commit;
         Ok(())
     }
+}
+
+/// The end, in pages, that a word of a search settles for: the low half says it, once the bit above is set, or if it is 0.
+fn end_of_search(word: i64) -> Option<u64> {
+    let (end, at_bound) = (word.cast_unsigned() & 0xffff_ffff, word >> 32 & 1 == 1);
+    (end == 0 || at_bound).then_some(end)
 }
 
 impl fmt::Display for Taken {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::trailing::Trailing;
 use isoradix_core::operation::{Kind, Subject};
 use isoradix_core::protocol::{Backoff, BreakerRule};
 use isoradix_core::{Ordinal, PrefetchPatience, Writing};
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) patience: Option<PrefetchPatience>,
     /// Host pages agreed at start.
     pub(crate) capacity: u32,
+    /// What there is beside keys and values.
+    pub(crate) trailing: Option<Trailing>,
 }
 
 /// What a match found.

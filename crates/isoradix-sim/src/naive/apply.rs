@@ -65,7 +65,10 @@ impl Model {
         for part in &parts {
             let covered = self.nodes.iter_mut().filter(|node| part.span.covers(node));
             match kind {
-                Kind::Backup => covered.for_each(|node| node.on_host = true),
+                Kind::Backup => covered.for_each(|node| {
+                    node.on_host = true;
+                    node.host_parts = part.beside[..node.host_parts.len()].to_vec();
+                }),
                 Kind::Store => covered.for_each(|node| node.stored = true),
                 // It is on the device since the load-back was called for.
                 Kind::LoadBack => {}

@@ -44,6 +44,7 @@ impl Model {
         let (mut nodes, mut paths) = (vec![], BTreeMap::from([(NodeHandle::ROOT, vec![])]));
         for node in handles {
             let info = tree.info(node)?;
+            let (device_parts, host_parts) = cache.parts(node)?;
             let mut path: Vec<i64> = paths.get(&info.parent).cloned().unwrap_or_default();
             tree.node_tokens(node, &mut path)?;
             paths.insert(node, path.clone());
@@ -62,6 +63,8 @@ impl Model {
                 host_ref: info.host_ref as usize,
                 hits: info.hits,
                 priority: info.priority,
+                device_parts,
+                host_parts,
                 age: accesses.partition_point(|access| *access < info.last_access),
             });
         }

@@ -109,6 +109,7 @@ impl Model {
         let kept: Vec<Span> = parts.iter().map(|part| part.span.clone()).collect();
         self.make_room(self.all_pages(&parts), self.pages_read(), device_free, &kept);
         let parts = self.fitting(parts, self.available().into());
+        let parts = parts.into_iter().map(|part| Part { beside: self.beside(&part.span), ..part }).collect();
         self.issue(Kind::Backup, parts);
     }
 

@@ -34,6 +34,7 @@ impl Model {
         };
         for node in self.nodes.iter_mut().filter(|node| part.span.covers(node)) {
             node.on_device = true;
+            node.device_parts.clone_from(&node.host_parts);
         }
         self.stamp(&part.span.namespace, &part.span.path);
         self.host_locks.retain(|held| held.id != receipt);

@@ -17,7 +17,7 @@
 //! Nodes are named by their sequence numbers; 0 is the root. Lengths are in tokens where a name does not say pages.
 //!
 //! Files: `answers` (what goes in and comes out), `node`, `operation`, `model` (the state and what is read off it), `walk` (match,
-//! insert, split), `hold`, `evict`, `load`, `prefetch`, `write` (what is to be backed up), `issue` (the end of a step), `apply`
+//! insert, split), `parts` (what is beside pages), `hold`, `evict`, `load`, `prefetch`, `write` (what is to be backed up), `issue` (the end of a step), `apply`
 //! (what operations do), `breaker` (storage that fails), `reset`; `state` (the dump). For tests, `compare` and `journal` (the
 //! real cache's side of it).
 
@@ -35,6 +35,7 @@ mod load;
 mod model;
 mod node;
 mod operation;
+mod parts;
 mod prefetch;
 mod reset;
 mod state;

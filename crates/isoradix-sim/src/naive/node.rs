@@ -17,6 +17,10 @@ pub(super) struct Node {
     pub(super) on_device: bool,
     pub(super) on_host: bool,
     pub(super) stored: bool,
+    /// What is beside each page of the path on the device; of other nodes' pages it says nothing, nor if the node is not there.
+    pub(super) device_parts: Vec<u8>,
+    /// On host.
+    pub(super) host_parts: Vec<u8>,
 }
 
 impl Node {

@@ -54,8 +54,13 @@ impl Model {
             return;
         }
         self.split_at(namespace, &path[..cached]);
+        let page = self.settings.page as usize;
+        let brought = self.settings.trailing.map(|trailing| trailing.brought(page, tokens / page)).unwrap_or_default();
         let leaf = self.grow(namespace, path, cached, i64::MIN);
         (leaf.on_host, leaf.stored) = (true, true);
+        if let Some(above) = leaf.host_parts.len().checked_sub(brought.len()) {
+            leaf.host_parts[above..].copy_from_slice(&brought);
+        }
         self.stamp(namespace, path);
     }
 }

@@ -35,6 +35,10 @@ pub(crate) struct NodeState {
     pub(crate) hits: u64,
     /// Largest priority inserted through it; the least there is if it came from storage and none has yet.
     pub(crate) priority: i64,
+    /// What is beside its pages on the device; nothing if it is not there, or is not followed.
+    pub(crate) device_parts: Vec<u8>,
+    /// On host.
+    pub(crate) host_parts: Vec<u8>,
     /// Its place in the order of last accesses; the oldest node has 0.
     pub(crate) age: usize,
 }
@@ -74,6 +78,8 @@ impl Model {
             host_ref: self.host_ref(node),
             hits: node.hits,
             priority: node.priority,
+            device_parts: self.own_parts(node, node.on_device, &node.device_parts),
+            host_parts: self.own_parts(node, node.on_host, &node.host_parts),
             age: self.nodes.iter().filter(|other| other.access < node.access).count(),
         }
     }

@@ -2,6 +2,8 @@
 
 use isoradix_core::Namespace;
 
+use crate::trailing::Trailing;
+
 use super::answers::{Found, Inserted, Refused};
 use super::model::Model;
 use super::node::Node;
@@ -13,6 +15,9 @@ impl Model {
         let cached = self.cached(namespace, key);
         self.split_at(namespace, &key[..cached]);
         self.stamp(namespace, &key[..cached]);
+        if let Some(trailing) = self.settings.trailing {
+            return self.usable(trailing, namespace, &key[..cached]);
+        }
         let (hit_tokens, node) = self.on_device(namespace, &key[..cached]);
         if self.host_is_off() {
             return Found { hit_tokens, node, host_tokens: 0, host_node: node };
@@ -46,6 +51,9 @@ impl Model {
             self.grow(namespace, key, cached, priority);
         }
         for node in self.nodes.iter_mut().filter(|node| node.leads_to(namespace, key)) {
+            if !node.on_device {
+                node.device_parts.fill(Trailing::COMPUTED);
+            }
             node.on_device = true;
             node.priority = node.priority.max(priority);
             node.hits += u64::from(node.path.len() > resumed);
@@ -83,7 +91,7 @@ impl Model {
     }
 
     /// The deepest device node on a path: its depth and its name.
-    fn on_device(&self, namespace: &Namespace, path: &[u32]) -> (u64, u64) {
+    pub(super) fn on_device(&self, namespace: &Namespace, path: &[u32]) -> (u64, u64) {
         let deepest = self.path(namespace, path).into_iter().rfind(|node| node.on_device);
         deepest.map_or((0, 0), |node| (node.path.len() as u64, node.sequence))
     }
@@ -99,7 +107,9 @@ impl Model {
         for tail in self.nodes.iter_mut().filter(|node| node.sequence == whole.sequence) {
             (tail.start, tail.access) = (cut, now);
         }
-        self.nodes.push(Node { sequence, path: prefix.to_vec(), ..whole });
+        let parts = |of: &[u8]| of[..cut / self.settings.page as usize].to_vec();
+        let (device_parts, host_parts) = (parts(&whole.device_parts), parts(&whole.host_parts));
+        self.nodes.push(Node { sequence, path: prefix.to_vec(), device_parts, host_parts, ..whole });
     }
 
     /// Adds a leaf for what comes after `start`, on no tier yet and without hits.
@@ -115,6 +125,8 @@ impl Model {
             on_device: false,
             on_host: false,
             stored: false,
+            device_parts: vec![0; path.len() / self.settings.page as usize],
+            host_parts: vec![0; path.len() / self.settings.page as usize],
         };
         self.nodes.push(leaf);
         self.nodes.last_mut().expect("just pushed")

@@ -122,6 +122,17 @@ impl<'a> Hands<'_, 'a> {
         Ok(())
     }
 
+    /// Keeps the states at a node's end, where the model has some.
+    pub(crate) fn keep_states(&mut self, node: NodeHandle) -> Result<(), Wrong> {
+        if self.scenario.trailing.is_none_or(|trailing| !trailing.state) || node == NodeHandle::ROOT {
+            return Ok(());
+        }
+        let sequence = self.sequence(node)?;
+        self.cache.keep_states(node).map_err(refused("keep_states"))?;
+        self.tape.note(Verb::KeepStates { node: sequence }, [0; 4]);
+        Ok(())
+    }
+
     pub(crate) fn host_lock(&mut self, node: NodeHandle) -> Result<Hold<HostLockReceipt>, Wrong> {
         let receipt = self.cache.host_lock(node).map_err(refused("host_lock"))?;
         let hold = self.hold(receipt);

@@ -247,6 +247,9 @@ fn insert(running: &Running, hands: &mut Hands<'_, '_>) -> Result<Inserted, Wron
     let resumed = resumes.then_some(Resume { node, length: cached as u64 });
     let from = if resumes { cached } else { 0 };
     let inserted = hands.insert(request, computed, &running.slots[from..computed], resumed)?;
+    if !request.is_multiple_of(4) {
+        hands.keep_states(inserted.node)?;
+    }
     let (before, length) = (crate::world::at(inserted.prefix_len), crate::world::at(inserted.length));
     ensure(cached <= before && before <= length && length <= computed, "answer", || {
         format!("insert of {computed} tokens, {cached} of them locked, found {before} and cached {length}")

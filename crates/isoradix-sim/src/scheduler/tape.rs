@@ -33,6 +33,9 @@ pub(crate) enum Verb {
     Touch {
         node: u64,
     },
+    KeepStates {
+        node: u64,
+    },
     HostLock {
         node: u64,
         hold: u64,

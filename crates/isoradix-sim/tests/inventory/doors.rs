@@ -31,10 +31,8 @@ pub(crate) const DOORS: &[(&str, &str)] = &[
     ("DecisionQueue::fill", "verdict-vote"),
     ("DecisionQueue::complete", "verdict-vote"),
     ("DecisionQueue::rule", "readiness-timeout"),
-    // Trailing state, round by round.
-    ("TrailingVote::ballot", "trailing-end"),
-    ("TrailingVote::complete", "trailing-end"),
-    ("leading_run", "hit-length"),
+    // Trailing state: what storage has beside keys and values.
+    ("Rank::found_presence", "trailing-end"),
     // The physical side of the host pool.
     ("HostPool::new", "host-budget"),
     ("HostPool::reserve", "host-allocation"),
@@ -129,7 +127,6 @@ pub(crate) const LOGICAL: &[(&str, &str)] = &[
         "VoteMachine::with_mode",
         "configuration, equal on all ranks: it decides nothing, but whether a difference ends the rank",
     ),
-    ("TrailingVote::new", "a limit that is equal on all ranks"),
     ("RunAhead::new", "topology"),
     ("Patience::*", "configuration"),
     ("Window::*", "configuration, and a base out of frames"),

@@ -24,6 +24,7 @@ const SETTINGS: Settings = Settings {
     breaker: None,
     retry: Backoff { first_ms: 0, longest_ms: 0, attempts_max: 1 },
     patience: None,
+    trailing: None,
 };
 
 /// A key of so many tokens, all the same.

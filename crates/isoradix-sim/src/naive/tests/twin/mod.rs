@@ -21,6 +21,7 @@ use super::super::answers::Issued;
 use super::super::{Model, Outcome, Settings};
 use super::walks::Random;
 use crate::coverage::Framed;
+use crate::trailing::Trailing;
 use physics::Copying;
 
 const PAGE: u32 = 4;
@@ -63,7 +64,10 @@ impl Twins {
         let agreement = agree(&[StartRecord::new(0, 1, PerRank::observe(HOST_PAGES))]).unwrap();
         let host = HostPool::new(PerRank::observe(HOST_PAGES), agreement.capacity_pages, Backing::Voting).unwrap();
         let config = Config { page_size: PAGE, journal_records: 4096, ..Config::default() };
-        let cache = TieredCache::new(0, config, tiers(&settings), host).unwrap();
+        let mut cache = TieredCache::new(0, config, tiers(&settings), host).unwrap();
+        if let Some(trailing) = settings.trailing {
+            cache = cache.with_components(trailing.components(PAGE, 0).unwrap());
+        }
         let member = Member { domain: 1, epoch: 1, rank: 0 };
         Self {
             random,
@@ -272,6 +276,8 @@ fn settings(random: &mut Random) -> Settings {
         }),
         retry: Backoff { first_ms: random.below(4).into(), longest_ms: 6, attempts_max: 1 + random.below(3) },
         patience: None,
+        trailing: (random.below(2) == 0)
+            .then(|| Trailing { window: 1 + random.below(10), state: random.below(3) == 0 }),
     }
 }
 
@@ -330,6 +336,9 @@ fn the_real_cache_and_the_model_agree() {
         ("insert", "revived"),
         ("insert", "resumed"),
         ("match", "on host"),
+        ("match", "clamped"),
+        ("match", "to a state"),
+        ("prefetch", "brings parts"),
         ("evict", "demoted"),
         ("evict", "dropped dirty"),
         ("copies", "given up"),

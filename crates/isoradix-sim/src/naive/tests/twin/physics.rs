@@ -1,7 +1,7 @@
 //! This rank's copies, storage, votes and memory: all that physics decides.
 
 use isoradix_core::operation::Kind;
-use isoradix_core::{Effect, Ints, Ordinal, PerRank, Transfer};
+use isoradix_core::{Effect, Ints, Ordinal, PerRank, Presence, Transfer};
 
 use super::{HOST_PAGES, PAGE, Twins};
 
@@ -46,6 +46,9 @@ impl Twins {
     }
 
     fn start(&mut self, transfer: &Transfer) {
+        if transfer.kind == Kind::Prefetch && !transfer.parts.is_empty() {
+            self.count("prefetch", "brings parts");
+        }
         let tokens = (transfer.pages.len() * PAGE as usize) as u64;
         self.copies.insert(transfer.operation, Copying { kind: transfer.kind, done: 0, tokens });
     }
@@ -70,7 +73,15 @@ impl Twins {
             return self.board.ended(operation, PerRank::observe(false)).unwrap();
         }
         let found = if self.random.below(3) == 0 { asked / 2 } else { asked };
-        self.rank.found(&mut self.board, operation, PerRank::observe(found)).unwrap();
+        if self.model.settings.trailing.is_some() {
+            let rare = 2 + self.random.below(6);
+            let parts = (0..found / u64::from(PAGE))
+                .map(|_| 7 ^ (u8::from(self.random.below(rare) == 0) << self.random.below(3)));
+            let parts = parts.collect();
+            self.rank.found_presence(&mut self.board, operation, &Presence::observe(parts)).unwrap();
+        } else {
+            self.rank.found(&mut self.board, operation, PerRank::observe(found)).unwrap();
+        }
         self.carry_out();
     }
 

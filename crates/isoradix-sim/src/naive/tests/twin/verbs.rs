@@ -23,6 +23,7 @@ impl Twins {
             17 => self.lock_or_pin(),
             18 => self.give_back(),
             _ => match self.random.below(12) {
+                5..8 => self.keep_states(),
                 0 => self.reset(),
                 1 => self.remove_namespace(),
                 _ => self.touch(),
@@ -39,6 +40,12 @@ impl Twins {
         assert_eq!((real.host_tokens, self.sequence(real.host_node)), (model.host_tokens, model.host_node));
         if real.host_tokens > 0 {
             self.count("match", "on host");
+        }
+        let (cached, found) = (self.model.cached(&space, key) as u64, model.hit_tokens + model.host_tokens);
+        if found < cached {
+            self.count("match", "clamped");
+        } else if found > 0 && self.model.settings.trailing.is_some_and(|trailing| trailing.state) {
+            self.count("match", "to a state");
         }
     }
 
@@ -66,6 +73,17 @@ impl Twins {
         }
         if self.model.sizes().host_only < was_on_host {
             self.count("insert", "revived");
+        }
+    }
+
+    fn keep_states(&mut self) {
+        let (node, handle) = self.node();
+        let may = self.model.settings.trailing.is_some_and(|trailing| trailing.state)
+            && self.model.find(node).is_some_and(|node| node.on_device);
+        self.log.push(format!("keep_states {node}"));
+        assert_eq!(self.rank.cache_mut().keep_states(handle).is_ok(), may);
+        if may {
+            self.model.keep_states(node).unwrap();
         }
     }
 
