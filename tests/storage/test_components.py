@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -361,7 +362,7 @@ def test_two_ranks_take_the_end_that_both_have(tmp_path: Path) -> None:
     with open_storage(f"file://{tmp_path}/0") as left, open_storage(f"file://{tmp_path}/1") as right:
         pair = Pair([left, right])
         for pages in (4, 6, 8):
-            pair.step(lambda driver, pages=pages: keep(driver, pages))
+            pair.step(partial(keep, pages=pages))
         pair.settle()
         pair.close()
         # Ends are 4 and 8 here, 4 and 6 there, of 4, 6 and 8.
