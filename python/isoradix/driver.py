@@ -9,11 +9,10 @@ while not driver.stopped:
 driver.close()
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from isoradix import (
     Attachment,
@@ -34,8 +33,8 @@ from isoradix import (
     StartRecord,
     TieredCache,
     VoteMachine,
-    __version__,
     agree,
+    start,
 )
 from isoradix.attaching import Attaching, Opener, close_aside
 from isoradix.consensus.plane import Plane, first_line, named_by
@@ -46,26 +45,6 @@ from isoradix.journal.writer import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from isoradix.storage.tier import Storage
-
-_CACHE_DEFAULTS: Final[Mapping[str, object]] = {
-    "policy": "lru",
-    "bigram": False,
-    "writing": "through:1",
-    "load_back_min": 10,
-    "prefetch_min": 256,
-    "storage": False,
-    "window": 64,
-    "prefetch_patience": (1000, 250, 10000),
-    "storage_breaker": (5, 10000, 2, 30000),
-    "storage_retry": (3, 100, 5000),
-    "components": (),
-}
-
-
-def _new_run() -> str:
-    """A name for a start, in the order of time: UTC, to the millisecond."""
-    now = time.time()
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
 
 
 class DeviceSlots(Protocol):
@@ -188,7 +167,12 @@ class Driver:
         """What has become of storage while the rank ran: step, "attached", "refused" or "detached", and why refused."""
         member = plane.place.member
         record = StartRecord(member, plane.topology.members, host_pages)
-        agreed = {**self._settings(page_size, options), "pacing": str(pacing), "mode": mode, "tiers": tiers}
+        agreed = {
+            **start.settings(plane, page_size, engine is not None, options),
+            "pacing": str(pacing),
+            "mode": mode,
+            "tiers": tiers,
+        }
         for name, value in (*agreed.items(), *(settings or {}).items()):
             record.set(name, value)  # refused if it is set already
         agreement = agree(plane.gather(record.to_bytes()))
@@ -199,13 +183,13 @@ class Driver:
         self._attaching = Attaching(self.board)
         self.votes = VoteMachine(member, plane.epoch, self.cache.window, pacing, mode=mode)
         self.rank = self._seat(mode)
-        self.run = plane.gather(_new_run().encode())[0].decode()
+        self.run = plane.gather(start.new_run().encode())[0].decode()
         """The leader's name for this start of the domain."""
         self.journal = None
         """Where this rank writes down what it is given and decides; None if nowhere."""
         if journal is not None:
             said = {"capacity_pages": agreement.capacity_pages, "settings": {**agreed, **(settings or {})}}
-            head = {**self._head(page_size, options), "mode": mode, **said}
+            head = {**start.journal_head(plane, self.run, page_size, options), "mode": mode, **said}
             self.journal = Recorder(journal / self.run, plane.place.rank, head, journal_bytes)
             self.rank, self.cache = recorded(self.rank, self.cache, self.journal)
         if engine is not None:
@@ -213,41 +197,6 @@ class Driver:
         if l3 is not None:
             l3.attach(self.board)
         plane.start(self.rank, self.board, self.votes, self._poll)
-
-    def _settings(self, page_size: int, options: Mapping[str, Any]) -> dict[str, str]:
-        topology = self.plane.topology
-        policy = options.get("policy", "lru")
-        named = {**_CACHE_DEFAULTS, **{name: value for name, value in options.items() if name in _CACHE_DEFAULTS}}
-        # two functions of one name are taken for equal: what they compute is compared by the digests, step by step
-        named["policy"] = policy if isinstance(policy, str) else getattr(policy, "__qualname__", type(policy).__name__)
-        return {
-            "page_size": str(page_size),
-            "topology": f"tp={topology.tp} pp={topology.pp} cp={topology.cp} dp={topology.dp}",
-            "engine": "none" if self.engine is None else "some",
-            **{name: str(value) for name, value in named.items()},
-        }
-
-    def _head(self, page_size: int, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What a journal says of this rank first: enough to make its cache again."""
-        place, topology = self.plane.place, self.plane.topology
-        policy = options.get("policy", "lru")
-        named = {"function": getattr(policy, "__qualname__", type(policy).__name__)}
-        members = range(topology.members)
-        return {
-            "release": __version__,
-            "run": self.run,
-            "epoch": self.plane.epoch,
-            "rank": place.rank,
-            "member": place.member,
-            "domain": place.domain,
-            "members": [topology.rank_of(place.domain, member) for member in members],
-            "topology": {"tp": topology.tp, "pp": topology.pp, "cp": topology.cp, "dp": topology.dp},
-            "page_size": page_size,
-            "options": {
-                **{name: value for name, value in options.items() if name in _CACHE_DEFAULTS},
-                "policy": policy if isinstance(policy, str) else named,
-            },
-        }
 
     def _seat(self, mode: str) -> Rank:
         plane, place = self.plane, self.plane.place
