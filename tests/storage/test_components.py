@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,6 +23,7 @@ from isoradix import (
     InputTypeError,
     IntSequence,
     InvalidInputError,
+    ProtocolError,
     Query,
     SlotPool,
     Start,
@@ -361,7 +363,7 @@ def test_two_ranks_take_the_end_that_both_have(tmp_path: Path) -> None:
     with open_storage(f"file://{tmp_path}/0") as left, open_storage(f"file://{tmp_path}/1") as right:
         pair = Pair([left, right])
         for pages in (4, 6, 8):
-            pair.step(lambda driver, pages=pages: keep(driver, pages))
+            pair.step(partial(keep, pages=pages))
         pair.settle()
         pair.close()
         # Ends are 4 and 8 here, 4 and 6 there, of 4, 6 and 8.
@@ -374,6 +376,26 @@ def test_two_ranks_take_the_end_that_both_have(tmp_path: Path) -> None:
         found = pair.step(lambda driver: driver.cache.match_prefix(PROMPT).host_tokens)
         assert found == 4 * PAGE
         pair.close()
+
+
+def test_ranks_with_other_components_are_refused_by_name() -> None:
+    hub, errors = Hub(2), {}
+
+    def connect(rank: int) -> None:
+        components = ("mamba=state",) if rank else ("mamba=side_car",)
+        slots, plane = SlotPool(128, page_size=PAGE), cast(Any, HubPlane(hub, rank, 0))
+        try:
+            Driver(plane, None, slots, page_size=PAGE, components=components)
+        except ProtocolError as error:
+            errors[rank] = str(error)
+
+    threads = [threading.Thread(target=connect, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(errors) == [0, 1]
+    assert all("components" in error for error in errors.values()), errors
 
 
 def test_what_makes_no_sense_is_refused() -> None:
