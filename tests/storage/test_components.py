@@ -23,6 +23,7 @@ from isoradix import (
     InputTypeError,
     IntSequence,
     InvalidInputError,
+    ProtocolError,
     Query,
     SlotPool,
     Start,
@@ -375,6 +376,26 @@ def test_two_ranks_take_the_end_that_both_have(tmp_path: Path) -> None:
         found = pair.step(lambda driver: driver.cache.match_prefix(PROMPT).host_tokens)
         assert found == 4 * PAGE
         pair.close()
+
+
+def test_ranks_with_other_components_are_refused_by_name() -> None:
+    hub, errors = Hub(2), {}
+
+    def connect(rank: int) -> None:
+        components = ("mamba=state",) if rank else ("mamba=side_car",)
+        slots, plane = SlotPool(128, page_size=PAGE), cast(Any, HubPlane(hub, rank, 0))
+        try:
+            Driver(plane, None, slots, page_size=PAGE, components=components)
+        except ProtocolError as error:
+            errors[rank] = str(error)
+
+    threads = [threading.Thread(target=connect, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(errors) == [0, 1]
+    assert all("components" in error for error in errors.values()), errors
 
 
 def test_what_makes_no_sense_is_refused() -> None:

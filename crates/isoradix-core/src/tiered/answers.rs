@@ -11,7 +11,7 @@ pub struct TieredMatch {
     pub hit_tokens: u64,
     /// The node at that depth; [`NodeHandle::ROOT`] for a miss.
     pub node: NodeHandle,
-    /// Units that follow on host alone.
+    /// Units that follow on host alone; of a cache with components, also those on the device that are usable with these only.
     pub host_tokens: u64,
     /// The node at the end of these; `node` if there are none.
     pub host_node: NodeHandle,
