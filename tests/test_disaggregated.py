@@ -20,7 +20,7 @@ pytest.importorskip("torch")
 from disaggregated.command import main
 from disaggregated.deployment import GroupRank, Outcomes, run
 from disaggregated.transfers import Job, Transfers
-from isoradix import InvalidInputError
+from isoradix import InvalidInputError, IsoradixError
 from minillm import deployment
 from minillm.requests import Workload
 from minillm.settings import Settings
@@ -192,6 +192,13 @@ def test_groups_of_other_shapes_are_refused(tmp_path: Path) -> None:
 # the command line
 
 
+def test_a_rank_that_is_gone_is_named_while_others_go_on(tmp_path: Path) -> None:
+    whole = settings(f"file://{tmp_path}/kv", tp=1)
+    dying = settings(f"file://{tmp_path}/kv", tp=1, faults=("kill:rank=0,step=20",))
+    with pytest.raises(IsoradixError, match="decode 0 ended without a word, with -9"):
+        run(whole, dying, SHORT, **PATIENT)
+
+
 def test_the_command_says_what_was_moved_and_decided() -> None:
     arguments = ["--tp", "1", "--users", "3", "--rounds", "2", "--patience-ms", "60000", "--json"]
     line = [sys.executable, "-m", "examples.disaggregated", *arguments]
@@ -210,6 +217,10 @@ def test_the_command_says_what_was_moved_and_decided() -> None:
         (("--tp", "3"), "error: --tp is 3\nhint: "),
         (("--users", "0"), "error: --users is 0; the limits are 1 to 1,000\nhint: "),
         (("--decode-inject", "nonsense"), "error: fault 'nonsense': "),
+        (("--decode-inject", "kill:rank=0,step=9"), "error: --decode-inject kill is not for a demo\nhint: "),
+        (("--storage", ""), "error: --storage: "),
+        (("--storage", "foo://bar"), "error: --storage: "),
+        (("--storage", "file:///tmp?nonsense=1"), "error: --storage: "),
         (("--storage", "nothing"), "error: --storage: 'nothing' is no URL of a store\nhint: "),
         (("--strange",), "error: no such option: --strange"),
     ],

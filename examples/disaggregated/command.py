@@ -11,12 +11,11 @@ import typer
 from disaggregated.deployment import Outcomes, run
 from isoradix import __version__
 from isoradix.cli import app
+from isoradix.cli.demo import check_faults
 from isoradix.cli.errors import FINDING, OK, UsageError
 from isoradix.cli.output import show_facts, show_json, show_table
 from isoradix.cli.values import count
-from isoradix.cluster.faults import parse_faults
-from isoradix.storage import PermanentStorageError
-from isoradix.storage.url import StorageURL
+from isoradix.storage import PermanentStorageError, open_storage
 from minillm import deployment
 from minillm.deployment import Outcome
 from minillm.requests import Workload
@@ -63,10 +62,11 @@ def disaggregated(
         "epochs": count("--epochs", epochs, 1, 100),
     }
     faults = {"prefill": tuple(prefill_inject or ()), "decode": tuple(decode_inject or ())}
-    for each in faults.values():
-        parse_faults(each, shape["tp"] * shape["pp"])  # refuses what no rank could do
+    for group, each in faults.items():
+        check_faults(f"--{group}-inject", each, shape["tp"] * shape["pp"])
     try:
-        StorageURL.parse(storage or "file:///unless-given")
+        if storage is not None:
+            open_storage(storage).close()
     except PermanentStorageError as error:
         what, _, hint = str(error).partition("\nhint: ")
         raise UsageError(f"--storage: {what}", hint) from error
@@ -74,7 +74,13 @@ def disaggregated(
     room: dict[str, Any] = {"slots": 64 * (longest // 32 + 1), "context": 4 * longest, "host_pages": longest // 5}
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="isoradix-disaggregated-") as folder:
-        shared = {"cache": "l3", "storage": storage or f"file://{folder}/kv", "batch": 2, **shape, **room}
+        shared = {
+            "cache": "l3",
+            "storage": f"file://{folder}/kv" if storage is None else storage,
+            "batch": 2,
+            **shape,
+            **room,
+        }
         prefill, decode = (Settings(faults=each, **shared) for each in faults.values())
         outcomes = run(prefill, decode, workload, **options)
     seconds = round(monotonic() - began, 3)

@@ -8,7 +8,7 @@ from disaggregated.decode import DecodeScheduler
 from disaggregated.prefill import PrefillScheduler
 from disaggregated.side import Handover, Side, Verdict
 from disaggregated.transfers import Transfers
-from isoradix import Control, InvalidInputError
+from isoradix import Control, DivergenceError, InvalidInputError
 from isoradix.consensus import LocalSteps, SteppedPlane
 from minillm.deployment import Outcome, free_address, processes, serve
 from minillm.rank import Rank, Report
@@ -64,7 +64,8 @@ class Outcomes:
     @property
     def verdicts(self) -> list[Verdict]:
         first, *others = (report.verdicts for report in self.reports if report.group == "decode")
-        assert all(other == first for other in others), "the ranks have parted"
+        if any(other != first for other in others):
+            raise DivergenceError("the ranks have parted: their verdicts differ")
         return first
 
     @property
@@ -86,12 +87,12 @@ def run(
         if getattr(prefill, name) != getattr(decode, name):
             what = f"{name} is {getattr(prefill, name)!r} in the prefill group, {getattr(decode, name)!r} in the other"
             raise InvalidInputError(f"{what}\nhint: a rank takes over the shard of the same rank of the other group")
+    first = prefill.topology.ranks
     handover = Handover(processes.Queue(), **options)
     ordered = replace(workload, users=0, rounds=1)  # what users ask is for the decode group to know
-    ranks = []
+    ranks: dict[str, Any] = {}
     for scheduling, settings, asked in ((PrefillScheduler, prefill, ordered), (DecodeScheduler, decode, workload)):
         make, base = partial(rank, handover, scheduling, settings), (free_address(), free_address(), asked)
-        ranks += [partial(make, number, *base) for number in range(settings.topology.ranks)]
+        ranks |= {f"{scheduling.group} {number}": partial(make, number, *base) for number in range(first)}
     reports = [report for report in serve(ranks, lambda beat: None) if isinstance(report, GroupReport)]
-    first = prefill.topology.ranks
     return Outcomes(Outcome.of([*reports[:first]]), Outcome.of([*reports[first:]]), reports)

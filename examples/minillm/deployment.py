@@ -3,14 +3,15 @@
 import multiprocessing
 import queue
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from random import randrange
+from time import monotonic
 from typing import Any
 
-from isoradix import IsoradixError
+from isoradix import DivergenceError, IsoradixError
 from minillm.rank import Beat, Rank, Report
 from minillm.requests import Request, Workload
 from minillm.settings import Settings
@@ -29,9 +30,9 @@ class Outcome:
 
     @classmethod
     def of(cls, reports: list[Report]) -> "Outcome":
-        assert len({report.digest for report in reports}) == 1, "the ranks have parted"
-        chosen = next((report.distributions for report in reports if report.distributions), {})
-        return cls(reports, reports[0].requests, chosen)
+        if len({report.digest for report in reports}) > 1:
+            raise DivergenceError("the ranks have parted: their digests differ at the end")
+        return cls(reports, reports[0].requests, next((one.distributions for one in reports if one.distributions), {}))
 
     @property
     def answers(self) -> dict[tuple[int, int], list[int]]:
@@ -47,46 +48,43 @@ class Outcome:
 def run(settings: Settings, workload: Workload, tell: Callable[[Beat], None] = lambda beat: None) -> Outcome:
     """Serves a workload on as many processes as the topology has ranks."""
     given = free_address(), free_address(), workload
-    return Outcome.of(serve([partial(Rank, settings, rank, *given) for rank in range(settings.topology.ranks)], tell))
+    ranks = range(settings.topology.ranks)
+    return Outcome.of(serve({f"rank {rank}": partial(Rank, settings, rank, *given) for rank in ranks}, tell))
 
 
-def serve(ranks: Sequence[Callable[[], Rank]], tell: Callable[[Beat], None]) -> list[Report]:
+def serve(ranks: Mapping[str, Callable[[], Rank]], tell: Callable[[Beat], None]) -> list[Report]:
     """What ranks report, each made in a process of its own. The first that fails ends all."""
     answers: Any = processes.Queue()
-    started = [processes.Process(target=_main, args=(*each, answers), daemon=True) for each in enumerate(ranks)]
-    reports: dict[int, Report] = {}
-    for process in started:
+    started = {name: processes.Process(target=_main, args=(name, ranks[name], answers), daemon=True) for name in ranks}
+    reports, last_words = dict[str, Report](), float("inf")
+    for process in started.values():
         process.start()
     try:
         while len(reports) < len(ranks):
-            match _next(answers, started):
-                case (int(rank), Report() as report):
-                    reports[rank] = report
-                case Beat() as beat:
-                    tell(beat)
-                case (int(rank), error):
-                    raise IsoradixError(f"rank {rank} failed: {error}") from error
+            if dead := [name for name in ranks if started[name].exitcode]:
+                last_words = min(last_words, monotonic() + 1)
+                if monotonic() > last_words:
+                    raise IsoradixError(f"{dead[0]} ended without a word, with {started[dead[0]].exitcode}")
+            with suppress(queue.Empty):
+                match answers.get(timeout=1):
+                    case (name, Report() as report):
+                        reports[name] = report
+                    case Beat() as beat:
+                        tell(beat)
+                    case (name, error):
+                        raise IsoradixError(f"{name} failed: {error}") from error
     finally:
-        for process in started:
+        for process in started.values():
             process.kill()
-    return [reports[rank] for rank in range(len(ranks))]
+    return [reports[name] for name in ranks]
 
 
-def _next(answers: Any, started: list[Any]) -> Any:
-    """What some rank says next. One that was killed says nothing."""
-    while True:
-        with suppress(queue.Empty):
-            return answers.get(timeout=1)
-        if dead := [rank for rank, process in enumerate(started) if process.exitcode]:
-            raise IsoradixError(f"rank {dead[0]} ended without a word, with {started[dead[0]].exitcode}")
-
-
-def _main(rank: int, make: Callable[[], Rank], answers: Any) -> None:
+def _main(name: str, make: Callable[[], Rank], answers: Any) -> None:
     """A rank's process: beats while it serves, and its report, or the error that ended it, go to a queue."""
     try:
-        answers.put((rank, make().serve(answers.put)))
+        answers.put((name, make().serve(answers.put)))
     except Exception as error:
-        answers.put((rank, error))
+        answers.put((name, error))
         raise
 
 

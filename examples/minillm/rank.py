@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing import parent_process
 from typing import Any
 
 import torch
@@ -87,10 +88,10 @@ class Rank:
 
     def serve(self, tell: Callable[[Beat], None] = lambda beat: None) -> Report:
         """Serves the workload to its end."""
-        driver, scheduler, report = self._driver, self._scheduler, self._report
+        driver, scheduler, report, parent = self._driver, self._scheduler, self._report, parent_process()
         under_way, loads = deque[tuple[int, Batch]](), list[Copy]()  # loads wait for the next batch
         self._injector.begin(driver)
-        while not driver.stopped:
+        while not driver.stopped and (parent is None or parent.is_alive()):
             report.steps += 1
             self._injector.before(report.steps, driver)
             frame = driver.enter(self._controls(bool(under_way)))

@@ -46,7 +46,7 @@ def flushes(member: Member) -> list[tuple[int, int, str, int, int]]:
     """Two flushes are put off until every rank is idle. The last rank never is for the second one. Each: step, number,
     verdict, cached tokens and the digest after it."""
     cache, slots = PrefixCache(page_size=1), SlotPool(1000, page_size=1)
-    decisions, chance = Decisions(member.plane, patience_ms=300), Random(member.rank)
+    decisions, chance = Decisions(member.plane, patience_ms=3000), Random(member.rank)
     last = member.rank == member.plane.topology.ranks - 1
     step = 0
     seen: list[tuple[int, int, str, int, int]] = []

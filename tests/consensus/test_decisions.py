@@ -57,7 +57,7 @@ def test_bad_input_changes_nothing() -> None:
     with pytest.raises(ProtocolError, match="has an open question"):
         decisions.ask(1, 2)
     for epoch in (0, -1, 2**32):
-        with pytest.raises(InvalidInputError, match=rf"epoch is {epoch}, limits 1 to 4294967295\nhint: "):
+        with pytest.raises(InvalidInputError, match=rf"epoch {epoch} is out of range: 1 to 4294967295\nhint: "):
             decisions.ask(1, epoch)
     with pytest.raises(InputTypeError, match="epoch is"):
         decisions.ask(1, 1.5)  # type: ignore[arg-type]

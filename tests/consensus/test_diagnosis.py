@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from isoradix.consensus import RankWaits, WaitEntry, diagnose
@@ -165,6 +167,8 @@ def test_boards_are_looked_at_by_domain() -> None:
     other = [rank(number, domain=1) for number in range(2)]
     left = [rank(1, alive=False), rank(0, domain=2, alive=False)]
     assert domains([*other, *here, *left]) == [here, other]
+    second = [replace(board, plane="handover") for board in here]
+    assert domains([*second, *here]) == [here, second], "of one process"
     assert domains([*here, rank(2)]) == [], "two deployments: there is nothing to say"
     assert domains([here[0], rank(1, alive=False)]) == [[here[0], rank(1, alive=False)]]
 

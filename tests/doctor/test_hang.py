@@ -82,6 +82,23 @@ def test_a_rank_that_never_comes_to_the_end() -> None:
     assert "leave 1 does not end: rank 2 has not come to it" in found.condition.text
 
 
+def test_a_rank_that_has_only_just_come_to_the_end_is_not_late() -> None:
+    leave: Wait = ("leave", ALL, 1, 0, 9.0)
+    found = by_boards(boards([leave], [("leave", ALL, 1, 0, 1.0)], [vote(0.1)], [vote(0.1)]))
+    assert found is not None
+    assert found.culprits == (2, 3)
+    assert "ranks 2,3 have not come to it" in found.condition.text
+
+
+def test_each_plane_is_looked_at_by_itself() -> None:
+    evidence = boards([vote(0.1)], [vote(0.1)])
+    second = boards([("leave", ALL, 1, 0, 9.0)], [vote(0.1)])
+    evidence.boards += [replace(board, plane="handover") for board in second.boards]
+    found = by_boards(evidence)
+    assert found is not None
+    assert found.culprits == (1,)
+
+
 @pytest.mark.parametrize("waits", [[], [vote(0.2)], [("frame", 0, 8, 7, 4.9)]])
 def test_short_waits_are_none(waits: list[Wait]) -> None:
     assert by_boards(boards(waits, [vote(0.1)])) is None

@@ -4,8 +4,8 @@ python -m tests.sglang.rounds                        hit rates round by round, w
 python -m tests.sglang.rounds docs/img/sglang.svg    and as a picture
 """
 
+import argparse
 import json
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -58,9 +58,12 @@ def hit_rates(asked: Scenario, outcome: Outcome) -> list[float]:
     return [sum(outcome.cached[turn]) / sum(prompts[turn]) for turn in rounds]
 
 
-def main(arguments: list[str]) -> None:
-    if len(arguments) > 1 or arguments[:1] == ["--help"]:
-        sys.exit(__doc__)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", type=Path, nargs="?", metavar="OUT.svg", help="where the picture goes")
+    target = parser.parse_args().target
+    if target is not None and not target.parent.is_dir():
+        parser.error(f"there is no folder {str(target.parent)!r}")
     rates: dict[str, list[float]] = {}
     with Engines() as engines:
         for tiers, label in TIERS.items():
@@ -68,10 +71,10 @@ def main(arguments: list[str]) -> None:
                 asked = scenario(tiers, Path(folder))
                 rates[tiers] = hit_rates(asked, sound(engines.run(asked)))
             print(f"{label:26}" + "".join(f"{100 * rate:7.1f}" for rate in rates[tiers]), flush=True)
-    for target in map(Path, arguments):
+    if target is not None:
         target.write_text(draw(rates, "SGLang"), encoding="utf-8")
         print(f"{target} written")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

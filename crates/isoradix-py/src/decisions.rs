@@ -18,7 +18,7 @@ type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 
 const REQUEST: Scalar = scalars::any("request", "pass the number by which all ranks know the request");
 const EPOCH: Scalar =
-    scalars::up_to("epoch", u32::MAX as u64, "pass a number that grows each time a request is admitted");
+    scalars::within("epoch", 1, u32::MAX as u64, "begin with 1, and count on each time the request is admitted again");
 const RANK: Scalar = scalars::up_to("rank", DECISION_RANKS_MAX as u64 - 1, "ranks of a domain are counted from 0");
 const WINDOW: Scalar =
     scalars::within("window", 1, DECISION_WINDOW_MAX as u64, "pass how many questions may be open; equal on all ranks");

@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -33,13 +33,20 @@ EXAMPLES = """Examples:
 
 _TIERS: Final = ("off", "l1", "l2", "l3")
 _FOUND: Final = ("device", "host", "storage")
-_FAULTS: Final = (
+FAULTS: Final = (
     *("copy-slow", "ack-delay", "alloc-fail", "short-pool", "sleep", "pause"),
     *("storage-short", "storage-fail", "storage-slow", "storage-hang"),
 )
 _HEADS: Final = 4
 _LAYERS: Final = 4
 _PER_SECOND: Final = 8
+
+
+def check_faults(option: str, faults: Sequence[str], ranks: int) -> None:
+    """Refuses what no rank could do, and what would end a run or spoil its answers."""
+    for fault in parse_faults(faults, ranks):
+        if fault.kind not in FAULTS:
+            raise UsageError(f"{option} {fault.kind} is not for a demo", f"one of {', '.join(FAULTS)}")
 
 
 def demo(
@@ -77,9 +84,7 @@ def demo(
     if _HEADS % split:
         raise UsageError(f"--tp is {split}", f"a divisor of the model's {_HEADS} heads")
     faults = tuple(inject or ())
-    for fault in parse_faults(faults, split * stages):  # refuses what no rank could do
-        if fault.kind not in _FAULTS:
-            raise UsageError(f"--inject {fault.kind} is not for a demo", f"one of {', '.join(_FAULTS)}")
+    check_faults("--inject", faults, split * stages)
     workload = {"users": count("--users", users, 1, 1000), "rounds": count("--rounds", rounds, 1, 20)}
     guessed = count("--drafts", drafts, 0, 16)
     engine = _engine()

@@ -37,7 +37,7 @@ def waits(
     if folder is not None and not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is no folder", "leave it out for this user's own")
     boards = all_waits(place)
-    found = [(group[0].domain, diagnose(group, LONG_S)) for group in domains(boards)]
+    found = [(group[0], diagnose(group, LONG_S)) for group in domains(boards)]
     if json:
         document = {"ranks": [one.as_json() for one in boards], "diagnoses": [_diagnosis(*one) for one in found]}
         show_json({"command": "waits", "version": __version__, "folder": str(place), **document})
@@ -49,23 +49,28 @@ def waits(
         show_table("", (f"no rank keeps a wait board in {place}",), [])
     apart = [board for board in boards if board.parted is not None]
     parted = [(f"rank {board.rank}", f"has parted before step {board.parted}") for board in apart]
-    if told := [*parted, *((f"domain {domain}", one.text) for domain, one in found if one.case != "nothing")]:
+    if told := [*parted, *((_domain(of), one.text) for of, one in found if one.case != "nothing")]:
         show_facts(told)
     return OK
 
 
-def _diagnosis(domain: int, found: Diagnosis) -> dict[str, object]:
+def _domain(of: RankWaits) -> str:
+    return f"domain {of.domain}, {of.plane}" if of.plane else f"domain {of.domain}"
+
+
+def _diagnosis(of: RankWaits, found: Diagnosis) -> dict[str, object]:
     about = {"case": found.case, "ranks": list(found.ranks), "waiting": list(found.waiting)}
-    return {"domain": domain, **about, "text": found.text}
+    return {"domain": of.domain, "plane": of.plane, **about, "text": found.text}
 
 
 def _rows(board: RankWaits) -> list[list[str]]:
     process = f"{board.pid}" + ("" if board.alive else ", gone") + (", stopped" if board.stopped else "")
+    rank = f"{board.rank}, {board.plane}" if board.plane else str(board.rank)
     if not board.waits:
-        return [[str(board.rank), process, "-", "", "", "", "", ""]]
+        return [[rank, process, "-", "", "", "", "", ""]]
     return [
         [
-            str(board.rank),
+            rank,
             process,
             wait.operation,
             wait.group,

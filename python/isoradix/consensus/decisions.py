@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from isoradix import Decided, DecisionQueue, DecisionVote, InvalidInputError, IsoradixError, ProtocolError
+from isoradix import Decided, DecisionQueue, DecisionVote, IsoradixError, ProtocolError
 from isoradix.consensus.plane import now_ms
 from isoradix.consensus.steps import Agreement, Steps, Vector
 
@@ -21,8 +21,6 @@ Verdict = Literal["ready", "failed", "aborted", "timed_out", "missing"]
 
 ABORTS_MAX: Final = 4096
 """Requests that one step gives up; others are given up in the next."""
-
-EPOCH_MAX: Final = 2**32 - 1
 
 
 class NotReady(IsoradixError, RuntimeError):  # noqa: N818 a state of the request
@@ -112,10 +110,6 @@ class Decisions(Agreement):
             ProtocolError: it has a question of this epoch or a later one, or an open one.
             BackpressureError: as many are open, or remembered, as may be.
         """
-        given: object = epoch
-        if isinstance(given, int) and not 1 <= given <= EPOCH_MAX:
-            what = f"epoch is {epoch}, limits 1 to {EPOCH_MAX}"
-            raise InvalidInputError(f"{what}\nhint: begin with 1, and count on each time the request is admitted again")
         self.queue.ask(request, epoch)
 
     def retract(self, request: int) -> None:

@@ -78,14 +78,14 @@ def diagnose(boards: Sequence[RankWaits], long_s: float = LONG_S) -> Diagnosis:
 
 
 def domains(boards: Iterable[RankWaits]) -> list[list[RankWaits]]:
-    """Boards that can be looked at together: one for each member of a domain, as far as they are there.
+    """Boards that can be looked at together: one for each member of a domain on one plane, as far as they are there.
 
     A board left behind gives way to that of a living process. Where two living ones claim a place, or all processes
     have ended, there is nothing to say.
     """
-    groups: dict[tuple[int, int, int], list[RankWaits]] = {}
+    groups: dict[tuple[str, int, int, int], list[RankWaits]] = {}
     for board in boards:
-        groups.setdefault((board.domain, board.epoch, board.members), []).append(board)
+        groups.setdefault((board.plane, board.domain, board.epoch, board.members), []).append(board)
     found = []
     for _, group in sorted(groups.items()):
         living = {board.member: board for board in group if board.alive}

@@ -108,6 +108,8 @@ class RankWaits:
     """Whether its process is stopped, or gives no sign of life."""
     parted: int | None = None
     """The step before which it was found to have parted from the others, if it goes on all the same."""
+    plane: str = ""
+    """Its plane's name, where a rank has several; "" for that of its cache."""
 
     def as_json(self) -> dict[str, object]:
         """The stable form: names are not changed within a major version, only added."""
@@ -146,6 +148,7 @@ class WaitBoard:
     ) -> None:
         folder = default_folder() if folder is None else folder
         self.rank, self.member, self.epoch, self.domain, self.members = rank, member, epoch, domain, members
+        self.plane = name
         self._step, self._since_ns, self._votes = -1, time.monotonic_ns(), 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -227,9 +230,16 @@ class WaitBoard:
         """What the board says at this moment, for the rank's own watch."""
         waits = tuple(entry for entry, _ in self.going_on())
         still_s = (time.monotonic_ns() - self._since_ns) / 1e9
-        place = (self.domain, self.members)
         return RankWaits(
-            os.getpid(), self.rank, self.member, self.epoch, True, waits, *place, self._step, still_s, self._votes
+            *(os.getpid(), self.rank, self.member, self.epoch),
+            alive=True,
+            waits=waits,
+            domain=self.domain,
+            members=self.members,
+            step=self._step,
+            still_s=still_s,
+            votes=self._votes,
+            plane=self.plane,
         )
 
     def close(self) -> None:
@@ -279,6 +289,7 @@ def read_waits(path: Path) -> RankWaits:
     found = (_entry(data, at, now) for at in same)
     waits = tuple(entry for entry in found if entry is not None)
     about = {} if version == 1 else _about(again if len(again) == len(data) else data, now)
+    about["plane"] = path.stem.partition("-rank")[2].partition("-")[2]
     return RankWaits(pid, rank, member, epoch, _is_alive(pid), waits, stopped=_is_stopped(pid), **about)
 
 

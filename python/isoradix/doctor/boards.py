@@ -22,9 +22,10 @@ def take_board(evidence: Evidence, path: Path) -> None:
         InvalidInputError: it is of another version, or cannot be read.
     """
     read = read_waits(path)
-    source = Source(path, None, f"wait board of rank {read.rank}, process {read.pid}")
+    source = _source(path, read.rank, read.pid, read.plane)
     evidence.roster.see(str(read.rank))
-    evidence.boards.append(Board(read.rank, read.member, read.alive, read.waits, read.alive, source))
+    about = (read.domain, read.stopped, read.plane)
+    evidence.boards.append(Board(read.rank, read.member, read.alive, read.waits, read.alive, source, *about))
 
 
 def take_document(evidence: Evidence, path: Path, document: Mapping[str, Any]) -> None:
@@ -58,9 +59,14 @@ def _board(path: Path, one: Mapping[str, Any]) -> Board:
         )
         for wait in one["waits"]
     )
-    source = Source(path, None, f"wait board of rank {rank}, process {int(one['pid'])}")
-    alive, domain = bool(one["alive"]), int(one.get("domain", 0))
-    return Board(rank, int(one["member"]), alive, waits, True, source, domain, bool(one.get("stopped", False)))
+    plane = str(one.get("plane", ""))
+    source = _source(path, rank, int(one["pid"]), plane)
+    domain, stopped = int(one.get("domain", 0)), bool(one.get("stopped", False))
+    return Board(rank, int(one["member"]), bool(one["alive"]), waits, True, source, domain, stopped, plane)
+
+
+def _source(path: Path, rank: int, pid: int, plane: str) -> Source:
+    return Source(path, None, f"wait board of rank {rank}{plane and f', {plane}'}, process {pid}")
 
 
 def settle(evidence: Evidence) -> None:

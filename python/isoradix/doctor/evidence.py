@@ -64,6 +64,8 @@ class Board:
     domain: int = 0
     stopped: bool = False
     """Whether its process is known to be stopped."""
+    plane: str = ""
+    """The plane's name, where a rank has several."""
 
 
 @dataclass(frozen=True)

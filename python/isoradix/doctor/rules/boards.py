@@ -15,8 +15,15 @@ _BLOCKS: Final = ("frame", "send", "gather")
 
 
 def by_boards(evidence: Evidence, after_s: float = AFTER_S) -> Finding | None:
-    """Follows who waits for whom to whoever waits for nobody, or for something of its own."""
-    boards = _of_one_server(evidence.boards)
+    """Follows who waits for whom to whoever waits for nobody, or for something of its own. Each plane by itself: what
+    names a rank goes before what does not."""
+    planes = sorted({board.plane for board in evidence.boards})
+    found = [_on_plane(evidence, plane, after_s) for plane in planes]
+    return max((one for one in found if one is not None), key=lambda one: bool(one.culprits), default=None)
+
+
+def _on_plane(evidence: Evidence, plane: str, after_s: float) -> Finding | None:
+    boards = _of_one_server([board for board in evidence.boards if board.plane == plane])
     if not boards or any(wait.operation == "pause" for board in boards.values() for wait in board.waits):
         return None
     old = {rank: [wait for wait in board.waits if wait.age_s >= after_s] for rank, board in boards.items()}
@@ -94,15 +101,18 @@ def _votes_alone(evidence: Evidence, boards: Mapping[int, Board], old: Mapping[i
     newest vote, or to the end, is late."""
     leaves = any(wait.operation == "leave" for waits in old.values() for wait in waits)
     what = "leave" if leaves else "vote"
-    votes = {rank: wait for rank, waits in old.items() for wait in waits if wait.operation == what}
-    newest = max(votes.values(), key=lambda wait: wait.want, default=None)
+    long = (wait for waits in old.values() for wait in waits if wait.operation == what)
+    newest = max(long, key=lambda wait: wait.want, default=None)
     if newest is None:
         return None
+    # who has come to the end is there, however late; a vote is nearly always under way, and the next one is no sign
+    all_waits = {rank: board.waits for rank, board in boards.items()} if leaves else old
+    votes = {rank: wait for rank, waits in all_waits.items() for wait in waits if wait.operation == what}
     late = tuple(rank for rank in boards if rank not in votes or votes[rank].want < newest.want)
     named = late if len(late) < len(boards) else ()
     text = f"{what} {newest.want} does not end"
     if named:
-        text += f": {evidence.roster.names(named)} has not come to it"
+        text += f": {evidence.roster.names(named)} {'has' if len(named) == 1 else 'have'} not come to it"
     because = tuple(boards[rank].source for rank in sorted(boards))
     return Finding(Form.HANG, named, _condition(text, newest, None), sure_of(named, Sure.LIKELY), because)
 
