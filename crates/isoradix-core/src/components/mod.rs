@@ -101,6 +101,12 @@ impl Components {
         self.windows.iter().fold(self.side_cars, |parts, (bit, _)| parts | bit)
     }
 
+    /// All but the states: what computing a page gives.
+    #[must_use]
+    pub(crate) fn without_states(&self) -> Self {
+        Self { states: 0, ..self.clone() }
+    }
+
     /// The bits of the states.
     #[must_use]
     pub fn states(&self) -> u8 {
@@ -133,10 +139,12 @@ impl Components {
         self.ends_with(0, above, pages)
     }
 
-    /// As [`ends`](Self::ends), of what this rank's own storage has: what its stage has no layers of is no matter.
-    pub(crate) fn ends_here(&self, above: &[u8], presence: &Presence, pages_max: u32) -> Ends {
+    /// As [`ends`](Self::ends), of what this rank's own storage has: what its stage has no layers of is no matter. `there` are the parts
+    /// of the first pages as the tree has them already: they stay as they are, so an end is to lie beyond them.
+    pub(crate) fn ends_here(&self, above: &[u8], there: &[u8], presence: &Presence, pages_max: u32) -> Ends {
         let pages = presence.parts();
-        self.ends_with(self.elsewhere, above, &pages[..pages.len().min(pages_max as usize)])
+        let brought = pages[..pages.len().min(pages_max as usize)].get(there.len()..).unwrap_or_default();
+        self.ends_with(self.elsewhere, above, &[there, brought].concat()).beyond(length(there))
     }
 
     fn ends_with(&self, granted: u8, above: &[u8], pages: &[u8]) -> Ends {
@@ -243,7 +251,7 @@ mod tests {
             }
             let shown = &parts[above.saturating_sub(components.pages_back() as usize)..above];
             let ends = components.ends(shown, &parts[above..]);
-            let here = components.ends_here(shown, &Presence::observe(parts[above..].to_vec()), 7);
+            let here = components.ends_here(shown, &[], &Presence::observe(parts[above..].to_vec()), 7);
             let below = parts.len() - above;
             for bound in 0..=below {
                 let deepest = |granted: bool, most: usize| {
