@@ -489,7 +489,7 @@ def test_memory_that_was_left_is_taken_back_only_where_it_is_large_enough() -> N
 
         @property
         def released(self) -> bool:
-            return held.released
+            return bool(held.released)
 
     def late_first(keys: Sequence[bytes], pages: PageViews) -> Any:
         asked.append(pages)
