@@ -140,11 +140,15 @@ impl Components {
     }
 
     /// As [`ends`](Self::ends), of what this rank's own storage has: what its stage has no layers of is no matter. `there` are the parts
-    /// of the first pages as the tree has them already: they stay as they are, so an end is to lie beyond them.
+    /// of the first pages as the tree has them already: those stay as they are, so an end is to lie beyond them, and of a part there
+    /// both are to have it, storage because it is read with the others.
     pub(crate) fn ends_here(&self, above: &[u8], there: &[u8], presence: &Presence, pages_max: u32) -> Ends {
         let pages = presence.parts();
-        let brought = pages[..pages.len().min(pages_max as usize)].get(there.len()..).unwrap_or_default();
-        self.ends_with(self.elsewhere, above, &[there, brought].concat()).beyond(length(there))
+        let mut pages = pages[..pages.len().min(pages_max as usize)].to_vec();
+        for (page, there) in pages.iter_mut().zip(there) {
+            *page &= there;
+        }
+        self.ends_with(self.elsewhere, above, &pages).beyond(length(there))
     }
 
     fn ends_with(&self, granted: u8, above: &[u8], pages: &[u8]) -> Ends {
