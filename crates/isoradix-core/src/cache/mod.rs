@@ -51,7 +51,7 @@ pub struct PrefixCache {
     events: Option<EventLog>,
     /// What computing a page gives beside its keys and values.
     computed: Components,
-    /// Slots that an insert has put others in the place of.
+    /// Slots that inserts have put others in the place of, until they are taken.
     replaced: Vec<i64>,
 }
 

@@ -139,7 +139,7 @@ impl PrefixCache {
         }
     }
 
-    /// Slots that the last insert has put others in the place of.
+    /// Slots that inserts have put others in the place of since this was asked last.
     pub(crate) fn take_replaced(&mut self) -> Vec<i64> {
         std::mem::take(&mut self.replaced)
     }

@@ -174,7 +174,7 @@ impl TieredCache {
     ///
     /// Of a cache with components, what is on the device may lack parts that computing a page gives: it came from storage. From the
     /// first such node on that nothing holds, the tree takes the caller's slots, so `prefix_len` ends there, and those that it had come as
-    /// [`Effect::FreeSlots`]. So a caller holds what it has matched until the insert, and below that passes slots of its own.
+    /// [`Effect::FreeSlots`] when the step is closed. So a caller holds what it has matched until the insert, and below that passes slots of its own.
     /// Where something holds a node that lacks parts, and the key's end would not be usable because of it, the insert ends before: `length` is
     /// the deepest end that is, 0 perhaps, and what comes after stays the caller's.
     ///
@@ -189,10 +189,6 @@ impl TieredCache {
         resume: Option<Resume>,
     ) -> Result<Insert, Error> {
         let insert = self.cache.insert(key, slots, namespace, priority, resume)?;
-        let replaced = self.cache.take_replaced();
-        if !replaced.is_empty() {
-            self.effects.push(Effect::FreeSlots(replaced));
-        }
         if let Writing::Through { .. } = self.tiers.writing
             && self.is_on(TopTier::Host)
         {
