@@ -26,10 +26,11 @@ class Attaching:
 
     Args:
         board: hears whether it could be opened.
+        check: raises if what was opened does not fit the cache.
     """
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, board: Board, check: Callable[["Storage"], None]) -> None:
+        self._board, self._check = board, check
         self._lock = threading.Lock()
         self._opens: Opener | None = None
         self._operation: int | None = None
@@ -63,6 +64,7 @@ class Attaching:
         try:
             opened = opens()
             try:
+                self._check(opened)
                 opened.attach(self._board)
             except BaseException:
                 opened.close()

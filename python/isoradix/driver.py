@@ -22,6 +22,7 @@ from isoradix import (
     DivergenceError,
     FrameInfo,
     FreeSlots,
+    InputTypeError,
     IntSequence,
     InvalidInputError,
     Open,
@@ -42,6 +43,7 @@ from isoradix.consensus.waits import OwnWait
 from isoradix.copies.engine import Copy, CopyEngine
 from isoradix.journal.recorder import Recorder, make_folder, recorded
 from isoradix.journal.writer import LIMIT_BYTES
+from isoradix.storage.components import check_components
 
 if TYPE_CHECKING:
     from isoradix.storage.tier import Storage
@@ -90,12 +92,20 @@ class WatchedCopy:
             self._copy.wait_layer(layer)
 
 
+def texts(name: str, given: object) -> tuple[str, ...]:
+    """An option that is a sequence of texts, however it is given."""
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
+        what = f"{name} is {given!r}; a sequence of str is needed"
+        raise InputTypeError(f'{what}\nhint: ("swa=window:4096",) is one component, () is none')
+    return tuple(given)
+
+
 class Driver:
     """Drives one rank. All calls come from the scheduler's thread.
 
     Args:
         plane: this rank's end of a plane, connected and not started.
-        engine: its copy engine; None where there is no host pool.
+        engine: its copy engine; None where there is no host pool. With components one that copies them too.
         slots: what hands out its device slots. Freed slots go back to it here: those that copies kept back at a reset.
         page_size: tokens in a page.
         host_pages: host pages that this rank can back, 0 if its pinning failed, None if it has no pool; the smallest of
@@ -104,7 +114,8 @@ class Driver:
         pacing: milliseconds from one vote to the next, equal on all ranks: while operations are under way, while there
             are none, while a rank is paused.
         l3: what carries out its prefetches and stores, on every rank that has host pages or on none; None if there
-            is no external storage. Its owner closes the backend below it, and the pools, after the driver.
+            is no external storage. It has the cache's components, in their order. Its owner closes the backend below
+            it, and the pools, after the driver.
         journal: a folder in which this rank writes its journal, in a folder of the run; None for none. The ranks need
             not have it alike.
         journal_bytes: of a journal at most; the oldest of it is given up beyond that.
@@ -147,7 +158,15 @@ class Driver:
         if l3 is not None and engine is None:
             what = "l3 is given without a copy engine, and so without host pages"
             raise InvalidInputError(f"{what}\nhint: storage lies below host memory: pass host_pages and an engine")
-        options["components"] = tuple(options.get("components", ()))  # however given: equal ranks say equal things
+        options["components"] = texts("components", options.get("components", ()))  # equal ranks say equal things
+        options["components_elsewhere"] = texts("components_elsewhere", options.get("components_elsewhere", ()))
+        self._components = options["components"], options["components_elsewhere"]
+        if options["components"] and engine is not None and not getattr(engine, "copies_components", False):
+            what = f"components are {options['components']}, and {type(engine).__name__} copies keys and values alone"
+            hint = "pass an engine that copies what Start.parts names, and says so by copies_components = True"
+            raise InvalidInputError(f"{what}\nhint: {hint}")
+        if l3 is not None:
+            self._check_storage(l3)
         switch = Control.tiers(tiers)
         if journal is not None:
             make_folder(journal)  # before the others wait for this rank
@@ -180,7 +199,7 @@ class Driver:
             rank=member, host_pages=host_pages, agreement=agreement, page_size=page_size, **options
         )
         self.board = Board(member, self.cache.window)
-        self._attaching = Attaching(self.board)
+        self._attaching = Attaching(self.board, self._check_storage)
         self.votes = VoteMachine(member, plane.epoch, self.cache.window, pacing, mode=mode)
         self.rank = self._seat(mode)
         self.run = plane.gather(start.new_run().encode())[0].decode()
@@ -197,6 +216,9 @@ class Driver:
         if l3 is not None:
             l3.attach(self.board)
         plane.start(self.rank, self.board, self.votes, self._poll)
+
+    def _check_storage(self, storage: "Storage") -> None:
+        check_components(*self._components, getattr(storage, "components", ()))
 
     def _seat(self, mode: str) -> Rank:
         plane, place = self.plane, self.plane.place

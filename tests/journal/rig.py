@@ -118,6 +118,8 @@ class HubPlane:
 class Engine:
     """Copies nothing; a copy ends when it is told to."""
 
+    copies_components = True
+
     def __init__(self) -> None:
         self.open: list[int] = []
         self.cancelled: list[int] = []

@@ -33,11 +33,13 @@ from isoradix import (
 )
 from isoradix.consensus import LocalPlane
 from isoradix.copies import engine_for
+from isoradix.copies.cpu import CpuCopyEngine
 from isoradix.driver import Driver
 from isoradix.journal.reader import Journal
 from isoradix.journal.rerun import Rerun
 from isoradix.kv import DevicePool, HostPool, MHAShape
-from isoradix.storage import Backend, ComponentPages, Fingerprint, PageKeys, Shard, open_storage
+from isoradix.storage import Backend, ComponentPages, Fingerprint, PageKeys, PageViews, Shard, open_storage
+from isoradix.storage.staging import Staged, rows_at_once
 from isoradix.storage.tier import StorageTier
 
 PAGE, PAGES = 4, 300
@@ -67,9 +69,9 @@ class Memory:
             pool.memory.numpy()[:] = draw.integers(0, 256, pool.memory.numel(), np.uint8)
         self.states = draw.integers(0, 256, PAGES * STATE_BYTES, np.uint8)
         self.components = (
-            ComponentPages.of_pool(keys_of("index"), self.index),
-            ComponentPages.of_pool(keys_of("swa"), self.swa),
-            ComponentPages.of_rows(keys_of("mamba"), self.states, STATE_BYTES),
+            ComponentPages.of_pool("index", keys_of("index"), self.index),
+            ComponentPages.of_pool("swa", keys_of("swa"), self.swa),
+            ComponentPages.of_rows("mamba", keys_of("mamba"), self.states, STATE_BYTES),
         )
 
     def rows(self, place: int, pages: IntSequence) -> list[bytes]:
@@ -79,6 +81,12 @@ class Memory:
     def close(self) -> None:
         for pool in (self.host, self.index, self.swa):
             pool.close()
+
+
+class Engine(CpuCopyEngine):
+    """Says that it copies components: tests write those rows on host themselves."""
+
+    copies_components = True
 
 
 class Log:
@@ -224,7 +232,7 @@ def rank_over(backend: Backend, memory: Memory, journal: Path | None = None) -> 
     device = DevicePool(SHAPE, 128)
     tier = Kept(backend, KEYS, memory.host, components=memory.components)
     options: dict[str, Any] = {"storage": True, "prefetch_min": PAGE, "load_back_min": 1, "components": COMPONENTS}
-    engine, slots = engine_for(device, memory.host), SlotPool(128, page_size=PAGE)
+    engine, slots = Engine(device, memory.host), SlotPool(128, page_size=PAGE)
     driver = Driver(LocalPlane(), engine, slots, page_size=PAGE, host_pages=PAGES, l3=tier, journal=journal, **options)
     return driver, tier
 
@@ -309,7 +317,7 @@ class Pair:
         beside = (None if rank else memory.components[0], *memory.components[1:])
         tier = StorageTier(backend, KEYS, memory.host, components=beside)
         options: dict[str, Any] = {"storage": True, "prefetch_min": PAGE, "load_back_min": 1, "components": COMPONENTS}
-        engine, slots = engine_for(DevicePool(SHAPE, 128), memory.host), SlotPool(128, page_size=PAGE)
+        engine, slots = Engine(DevicePool(SHAPE, 128), memory.host), SlotPool(128, page_size=PAGE)
         self.drivers[rank] = Driver(
             cast(Any, plane),
             engine,
@@ -426,3 +434,74 @@ def test_what_makes_no_sense_is_refused() -> None:
     node = plain.insert([1], [1]).node
     with pytest.raises(InvalidInputError, match="states were to be kept at node"):
         plain.keep_states(node)
+
+
+def test_a_driver_takes_components_only_where_engine_and_storage_have_them(backend: Backend, memory: Memory) -> None:
+    device, slots = DevicePool(SHAPE, 128), SlotPool(128, page_size=PAGE)
+
+    def driver(engine: Any, beside: Sequence[ComponentPages | None], **options: Any) -> Driver:
+        tier = StorageTier(backend, KEYS, memory.host, components=beside)
+        options = {"components": COMPONENTS, **options}
+        return Driver(LocalPlane(), engine, slots, page_size=PAGE, host_pages=PAGES, l3=tier, **options)
+
+    with pytest.raises(InvalidInputError, match="CpuCopyEngine copies keys and values alone"):
+        driver(engine_for(device, memory.host), memory.components)
+    index, swa, mamba = memory.components
+    for beside, elsewhere, text in [
+        ((swa, index, mamba), (), r"storage has the components \['swa', 'index', 'mamba'\], and this rank's cache has"),
+        ((index, swa), (), r"\['index', 'swa'\], and"),
+        ((), (), r"components \[\], and"),
+        ((index, None, mamba), (), r"\['index', None, 'mamba'\], and"),
+        ((index, swa, mamba), ("swa",), r"cache has \['index', None, 'mamba'\]"),
+    ]:
+        with pytest.raises(InvalidInputError, match=text):
+            driver(Engine(device, memory.host), beside, components_elsewhere=elsewhere)
+    with pytest.raises(InvalidInputError, match=r"\['index', 'swa', 'mamba'\], and this rank's cache has \[\]"):
+        driver(Engine(device, memory.host), memory.components, components=())
+    for given in (None, "swa=window:8", 7):
+        with pytest.raises(InputTypeError, match=r"components is .*; a sequence of str is needed"):
+            driver(Engine(device, memory.host), memory.components, components=given)
+
+
+def test_storage_of_other_components_is_not_attached(backend: Backend, memory: Memory) -> None:
+    engine, slots = Engine(DevicePool(SHAPE, 128), memory.host), SlotPool(128, page_size=PAGE)
+    driver = Driver(LocalPlane(), engine, slots, page_size=PAGE, host_pages=PAGES, components=COMPONENTS)
+    driver.attach(lambda: StorageTier(backend, KEYS, memory.host, components=memory.components[::-1]))
+
+    def is_refused() -> bool:
+        with driver.step():
+            pass
+        return bool(driver.attachments)
+
+    until(is_refused)
+    ((_, what, why),) = driver.attachments
+    assert what == "refused"
+    assert why.startswith("storage has the components ['mamba', 'swa', 'index'], and this rank's cache has ['index'")
+    finish(driver)
+
+
+def test_memory_that_was_left_is_taken_back_only_where_it_is_large_enough() -> None:
+    held = SimpleNamespace(released=False)
+    asked: list[PageViews] = []
+
+    class Late:
+        leading, statuses = 0, ()
+
+        @property
+        def released(self) -> bool:
+            return bool(held.released)
+
+    def late_first(keys: Sequence[bytes], pages: PageViews) -> Any:
+        asked.append(pages)
+        return Late() if len(asked) == 1 else SimpleNamespace(released=True, leading=0, statuses=())
+
+    staged = Staged(cast(Backend, SimpleNamespace(get_into=late_first)))
+    small, large = (PageViews.whole(np.zeros(2 * size, np.uint8), size) for size in (64, 4096))
+    staged.get([b"0", b"1"], small)
+    held.released = True
+    staged.get([b"0", b"1"], large)
+    assert [views.page_bytes for views in asked] == [64, 4096]
+
+
+def test_large_rows_move_a_few_at_a_time() -> None:
+    assert [rows_at_once(size) for size in (1, 2 << 20, 3 << 20, 100 << 20, 1 << 40)] == [128, 128, 85, 2, 1]

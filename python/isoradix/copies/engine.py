@@ -42,7 +42,12 @@ class Copy(Protocol):
 
 
 class CopyEngine(Protocol):
-    """Copies of one rank. Backups and load-backs are two first-in-first-out queues, apart from each other."""
+    """Copies of one rank. Backups and load-backs are two first-in-first-out queues, apart from each other.
+
+    An engine that copies what `Start.parts` names as well, beside the keys and values of each page, says so by an
+    attribute, `copies_components = True`. For any other a driver takes no components: what storage got from host would
+    be rows that nobody wrote. Those of this package copy keys and values alone.
+    """
 
     def attach(self, board: Board) -> None:
         """The board to report to. Once, before the first `start`.

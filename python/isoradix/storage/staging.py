@@ -13,8 +13,15 @@ Bytes = npt.NDArray[np.uint8]
 
 BATCH_PAGES: Final = 128
 """Pages of one question, and of one transfer: after each, progress is told and a cancel is heard."""
+BATCH_BYTES: Final = 256 << 20
+"""Of one transfer, where a row has so many bytes that fewer of them are moved at once: a state may have 100 MiB."""
 ALIGNED: Final = 64
 """Bytes; pages keep their places in the lines of a cache."""
+
+
+def rows_at_once(row_bytes: int) -> int:
+    """Rows of one transfer: a batch of pages, or fewer if they are large; at least 1."""
+    return max(1, min(BATCH_PAGES, BATCH_BYTES // row_bytes))
 
 
 class InPlace:
@@ -70,11 +77,10 @@ class Staged:
         return outcome
 
     def _views(self, pages: PageViews) -> PageViews:
-        size = max(BATCH_PAGES, len(pages)) * (
-            pages.page_bytes + self._spare
-        )  # the same each time: an engine registers it once
+        row = pages.page_bytes + self._spare
+        size = max(rows_at_once(row), len(pages)) * row  # the same each time: an engine registers it once
         if self._memory.nbytes < size:
-            self._memory = self._back() if self._left and self._left[0][0].released else np.empty(size, np.uint8)
+            self._memory = self._back(size)
         return PageViews.whole(self._memory, pages.page_bytes, range(len(pages)), spare=self._spare)
 
     def _keep_or_leave(self, outcome: Outcome) -> None:
@@ -82,9 +88,12 @@ class Staged:
             self._left.append((outcome, self._memory))
             self._memory = np.empty(0, np.uint8)
 
-    def _back(self) -> Bytes:
-        """The memory that was left first, which its call has let go of meanwhile."""
-        return self._left.pop(0)[1]
+    def _back(self, size: int) -> Bytes:
+        """Memory that was left, that its call has let go of meanwhile, and that is large enough; else new memory."""
+        back = [memory for outcome, memory in self._left if outcome.released]
+        self._left = [left for left in self._left if not left[0].released]
+        large = [memory for memory in back if memory.nbytes >= size]
+        return large[0] if large else np.empty(size, np.uint8)
 
 
 def _copy(source: PageViews, target: PageViews, pages: int) -> None:

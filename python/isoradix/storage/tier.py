@@ -22,7 +22,7 @@ from isoradix.storage.call import Status
 from isoradix.storage.components import ComponentPages
 from isoradix.storage.errors import StorageError, TemporaryStorageError, first_line
 from isoradix.storage.keys import KeyScheme
-from isoradix.storage.staging import BATCH_PAGES, InPlace, Staged
+from isoradix.storage.staging import BATCH_PAGES, InPlace, Staged, rows_at_once
 from isoradix.storage.views import Order, PageViews
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class Storage(Protocol):
     def close(self) -> None:
         """Ends all threads, after what they are at; what has not begun is dropped. A no-op the second time."""
 
+    @property
+    def components(self) -> "Sequence[str | None]":
+        """What it moves beside keys and values: names, in the order of the cache's components; None for what is not
+        here."""
+
 
 class StorageTier:
     """A rank's pages in external storage: see `Storage`.
@@ -94,7 +99,7 @@ class StorageTier:
         self._forgets = can.checked  # what other software has written has no seal, and is its own to remove
         self._backend, self._keys, self._host, self._order, self._writes = backend, keys, host, order, writes
         self._beside = [(1 << place, each) for place, each in enumerate(components) if each is not None]
-        self._has_components = len(components) > 0
+        self._components = tuple(None if each is None else each.name for each in components)
         self._operations = Operations()
         self._answers: deque[tuple[int, int | bytes]] = deque()
         self._asked: dict[int, OpenCopy] = {}
@@ -103,6 +108,11 @@ class StorageTier:
         self._ways = dict(zip(("prefetch", "store"), ways, strict=True))
         self._page = host.page_size
         self._finalizer = weakref.finalize(self, _close, self._operations, list(self._lanes.values()))
+
+    @property
+    def components(self) -> tuple[str | None, ...]:
+        """What it moves beside keys and values: see `Storage`."""
+        return self._components
 
     def attach(self, board: Board) -> None:
         """The board to report to: see `Storage`."""
@@ -167,7 +177,7 @@ class StorageTier:
                 found += known
                 if known < len(batch):
                     break
-            answer = self._parts_of(copy, run, found) if self._has_components else found * self._page
+            answer = self._parts_of(copy, run, found) if self._components else found * self._page
         except Exception as error:
             if self._operations.begin(copy):
                 self._operations.end(copy, error)
@@ -240,10 +250,11 @@ class StorageTier:
         for bit, component in self._beside:
             places = np.flatnonzero(effect.parts & bit)
             names = [key for run in effect.stored for key in self._keys_of(run, component.keys)] if len(places) else []
-            for begin in range(0, len(places), BATCH_PAGES):
+            at_once = rows_at_once(component.views(effect.pages[places[:1]]).page_bytes) if len(places) else 1
+            for begin in range(0, len(places), at_once):
                 if self._is_unwanted(copy):
                     return False
-                some = places[begin : begin + BATCH_PAGES]
+                some = places[begin : begin + at_once]
                 keys, views = [names[place] for place in some], component.views(effect.pages[some])
                 way = self._ways[how]
                 outcome = way.get(keys, views) if how == "prefetch" else way.put(keys, views)

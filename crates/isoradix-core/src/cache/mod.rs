@@ -19,6 +19,7 @@ pub use config::Config;
 pub(crate) use segment::{Busy, Chosen, Segment, Space};
 
 use crate::clock::{LogicalClock, Stamp};
+use crate::components::Components;
 use crate::error::Error;
 use crate::events::EventLog;
 use crate::evidence::{Journal, Record, RecordKind};
@@ -48,6 +49,10 @@ pub struct PrefixCache {
     holds: HoldTable,
     journal: Journal,
     events: Option<EventLog>,
+    /// What computing a page gives beside its keys and values.
+    computed: Components,
+    /// Slots that inserts have put others in the place of, until they are taken.
+    replaced: Vec<i64>,
 }
 
 impl fmt::Debug for PrefixCache {
@@ -97,6 +102,8 @@ impl PrefixCache {
             holds: HoldTable::default(),
             journal: Journal::new(journal_records),
             events: kv_events.then(EventLog::new),
+            computed: Components::default(),
+            replaced: Vec::new(),
         };
         let policy = hash::bytes(0, cache.order.name().as_bytes());
         cache.record(Record::new(RecordKind::Start, 0, u64::from(page_size), u64::from(bigram), policy));
@@ -171,15 +178,25 @@ impl PrefixCache {
         priority: i64,
         resume: Option<Resume>,
     ) -> Result<Insert, Error> {
-        let units = self.units(key)?;
-        let (descent, resumed) = self.find(units, namespace, resume)?;
-        let (base, covered, end) = (resumed as usize * self.tree.page, self.matched(descent), units.end);
-        check_slot_count(slots.len(), end - base, key.len() - base)?;
-        units.check_from(end)?;
+        let mut units = self.units(key)?;
+        let (mut descent, resumed) = self.find(units, namespace, resume)?;
+        let base = resumed as usize * self.tree.page;
+        check_slot_count(slots.len(), units.end - base, key.len() - base)?;
+        units.check_from(units.end)?;
         let on_device = self.matched_on_device(descent);
-        if on_device < covered {
+        if on_device < self.matched(descent) {
             check_resumed_on_device(base, on_device)?;
-            slots.slice(on_device - base, covered - base).check(&SLOTS, on_device - base)?;
+        }
+        let whole = u32::try_from(units.end / self.tree.page).unwrap_or(u32::MAX);
+        let (kept_pages, end) = self.parts_of_insert(descent, resumed, whole);
+        if end < whole {
+            units.end = end as usize * self.tree.page;
+            (descent, _) = self.find(units, namespace, resume)?;
+        }
+        let on_device = on_device.min(units.end);
+        let (kept, covered, end) = (kept_pages as usize * self.tree.page, self.matched(descent), units.end);
+        if kept < covered {
+            slots.slice(kept - base, covered - base).check(&SLOTS, kept - base)?;
         }
         self.tree.ensure_room(units.pages(self.tree.page))?;
         let run = if covered < end {
@@ -190,6 +207,9 @@ impl PrefixCache {
             None
         };
         let mut node = descent.map_or(ROOT, |descent| self.land(descent));
+        if kept < on_device {
+            self.adopt(node, kept_pages, slots, base);
+        }
         if on_device < covered {
             self.revive(node, slots, base);
         }
@@ -202,11 +222,11 @@ impl PrefixCache {
         let new_tokens = hash::mix(run.map_or(0, |run| run.content), place);
         let content = hash::mix(hash::mix(namespace_word(namespace), priority.cast_unsigned()), new_tokens);
         let sequence = self.tree.nodes[node].sequence;
-        let record = Record::new(RecordKind::Insert, sequence, on_device as u64, end as u64, content);
+        let record = Record::new(RecordKind::Insert, sequence, kept as u64, end as u64, content);
         self.record(record.resumed_at(base as u64));
         Ok(Insert {
-            prefix_len: on_device as u64,
-            new_tokens: (end - on_device) as u64,
+            prefix_len: kept as u64,
+            new_tokens: (end - kept) as u64,
             node: self.tree.nodes.handle(node),
             length: end as u64,
         })

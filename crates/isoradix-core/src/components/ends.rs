@@ -28,6 +28,15 @@ impl Ends {
         }
     }
 
+    /// Those beyond so many pages.
+    pub(crate) fn beyond(mut self, pages: u32) -> Self {
+        for (word, begin) in self.words.iter_mut().zip((0_u32..).step_by(64)) {
+            let below = pages.saturating_add(1).saturating_sub(begin).min(64);
+            *word &= u64::MAX.checked_shl(below).unwrap_or(0);
+        }
+        self
+    }
+
     pub(crate) fn insert(&mut self, end: u32) {
         let at = end as usize / 64;
         if at >= self.words.len() {
@@ -56,5 +65,8 @@ mod tests {
             [0, 1, 2, 62, 63, 64, 127, 128, 129, 130, 131, 191, 192, u32::MAX].map(|bound| ends.deepest(bound));
         assert_eq!(deepest, [0, 1, 1, 1, 63, 64, 64, 64, 64, 130, 130, 130, 130, 130]);
         assert_eq!(Ends::default().deepest(7), 0);
+        let beyond = [0, 1, 62, 63, 64, 129, 130, u32::MAX].map(|pages| ends.clone().beyond(pages));
+        let all = [1, 63, 64, 130].map(|end| beyond.iter().filter(|left| left.deepest(end) == end).count());
+        assert_eq!(all, [1, 3, 4, 6], "each is beyond all that is less");
     }
 }

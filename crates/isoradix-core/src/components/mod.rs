@@ -101,6 +101,12 @@ impl Components {
         self.windows.iter().fold(self.side_cars, |parts, (bit, _)| parts | bit)
     }
 
+    /// All but the states: what computing a page gives.
+    #[must_use]
+    pub(crate) fn without_states(&self) -> Self {
+        Self { states: 0, ..self.clone() }
+    }
+
     /// The bits of the states.
     #[must_use]
     pub fn states(&self) -> u8 {
@@ -133,10 +139,16 @@ impl Components {
         self.ends_with(0, above, pages)
     }
 
-    /// As [`ends`](Self::ends), of what this rank's own storage has: what its stage has no layers of is no matter.
-    pub(crate) fn ends_here(&self, above: &[u8], presence: &Presence, pages_max: u32) -> Ends {
+    /// As [`ends`](Self::ends), of what this rank's own storage has: what its stage has no layers of is no matter. `there` are the parts
+    /// of the first pages as the tree has them already: those stay as they are, so an end is to lie beyond them, and of a part there
+    /// both are to have it, storage because it is read with the others.
+    pub(crate) fn ends_here(&self, above: &[u8], there: &[u8], presence: &Presence, pages_max: u32) -> Ends {
         let pages = presence.parts();
-        self.ends_with(self.elsewhere, above, &pages[..pages.len().min(pages_max as usize)])
+        let mut pages = pages[..pages.len().min(pages_max as usize)].to_vec();
+        for (page, there) in pages.iter_mut().zip(there) {
+            *page &= there;
+        }
+        self.ends_with(self.elsewhere, above, &pages).beyond(length(there))
     }
 
     fn ends_with(&self, granted: u8, above: &[u8], pages: &[u8]) -> Ends {
@@ -243,7 +255,7 @@ mod tests {
             }
             let shown = &parts[above.saturating_sub(components.pages_back() as usize)..above];
             let ends = components.ends(shown, &parts[above..]);
-            let here = components.ends_here(shown, &Presence::observe(parts[above..].to_vec()), 7);
+            let here = components.ends_here(shown, &[], &Presence::observe(parts[above..].to_vec()), 7);
             let below = parts.len() - above;
             for bound in 0..=below {
                 let deepest = |granted: bool, most: usize| {

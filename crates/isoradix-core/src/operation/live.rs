@@ -299,7 +299,13 @@ impl Operation {
                 self.at_most(rank, "grant", pages, self.pages.into())?;
                 let granted = pages.saturating_mul(self.page_tokens);
                 let falls_short = self.falls_short(State::Queried, granted, self.life.hit);
-                if pages < self.worthwhile_pages() || falls_short { Event::Short } else { Event::Granted }
+                let too_little = pages < self.worthwhile_pages();
+                match () {
+                    // Ranks reserve up to their deepest end, before they have agreed on one: storage has answered all of them.
+                    () if too_little && self.is_whole && self.life.state != State::Queried => Event::Miss,
+                    () if too_little || falls_short => Event::Short,
+                    () => Event::Granted,
+                }
             }
             Fact::Progress(tokens) => {
                 self.at_most(rank, "progress", tokens, self.progress_max())?;

@@ -21,6 +21,8 @@ const BALLOTS_KEPT: u32 = 128;
 /// Steps whose digest is kept: what an idle loop of some kHz passes in a second.
 const DIGESTS_KEPT: u32 = 4096;
 
+const SEARCHED: &str = "ranks search for the end of this prefetch, and its hit is told by its presence";
+
 /// What became of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Posted {
@@ -118,8 +120,11 @@ impl Board {
     /// Posts the tokens found for an operation. The first post stands.
     ///
     /// # Errors
-    /// If the operation is not issued here.
+    /// If the operation is not issued here, or all ranks search for its end: a hit is none of its words.
     pub fn post_hit(&mut self, k: Ordinal, tokens: PerRank<u64>) -> Result<Posted, ProtocolError> {
+        if self.searches.contains_key(&k) {
+            return Err(ProtocolError::OutOfOrder { call: "post_hit", why: SEARCHED });
+        }
         self.post(k, SlotField::Hit, layout::counter(tokens.into_ballot()))
     }
 
@@ -176,8 +181,11 @@ impl Board {
     /// This rank has no stake in one number of an operation: it is no writer, or has no such pool.
     ///
     /// # Errors
-    /// If the operation is not issued here.
+    /// If the operation is not issued here, or this is its hit and this rank's part in the search for its end has begun.
     pub fn abstain(&mut self, k: Ordinal, field: SlotField) -> Result<Posted, ProtocolError> {
+        if field == SlotField::Hit && matches!(self.searches.get(&k), Some(Some(_))) {
+            return Err(ProtocolError::OutOfOrder { call: "abstain", why: SEARCHED });
+        }
         self.post(k, field, NO_STAKE)
     }
 

@@ -87,7 +87,7 @@ impl TieredCache {
         }
         let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) else { return Ok(()) };
         let asked = fetch.pages;
-        let ends = self.components.ends_here(&fetch.above_parts, here, asked);
+        let ends = self.components.ends_here(&fetch.above_parts, &fetch.there, here, asked);
         let deepest = PerRank::observe(ends.deepest(asked));
         board.search(k, ends, asked)?;
         // A second answer is as late as one after the end.

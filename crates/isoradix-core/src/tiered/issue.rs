@@ -30,6 +30,11 @@ impl TieredCache {
             let given_up = self.give_up_copies(excess, device_free);
             self.evict_host(excess.saturating_sub(given_up));
         }
+        // Only here, so that they are free at one point on all ranks: other effects may be taken when this rank's storage answers.
+        let replaced = self.cache.take_replaced();
+        if !replaced.is_empty() {
+            self.effects.push(Effect::FreeSlots(replaced));
+        }
         self.issue_loads(board)?;
         for fetch in std::mem::take(&mut self.wishes.fetches) {
             self.issue_fetch(board, fetch, device_free)?;

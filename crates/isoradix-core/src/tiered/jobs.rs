@@ -30,6 +30,8 @@ pub(super) struct Fetch {
     pub(super) retry: Retry,
     /// Parts of the pages directly above the anchor's end, as far as an end may depend on them.
     pub(super) above_parts: Vec<u8>,
+    /// Parts of the first pages that are asked for, which are in the tree already and stay as they are.
+    pub(super) there: Vec<u8>,
     /// Parts that come with its pages, once its end is agreed.
     pub(super) parts: Vec<u8>,
 }

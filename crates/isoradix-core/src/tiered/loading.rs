@@ -34,7 +34,8 @@ impl TieredCache {
     }
 
     /// Device slots that [`load_back`](Self::load_back) takes; 0 if it would decline: fewer tokens than are worth it, the
-    /// window is full, or host is switched off.
+    /// window is full, or host is switched off. Of a cache with components also if the locked end is not usable any more, because parts
+    /// that it rested on have left the device: the receipt holds those on host alone.
     ///
     /// # Errors
     /// A receipt that is not outstanding.
@@ -43,7 +44,8 @@ impl TieredCache {
         let tokens = self.cache.host_only_units(end)?;
         let joins = !self.wishes.loads.is_empty();
         let fits = self.is_on(TopTier::Host) && (joins || self.has_room());
-        Ok(if tokens >= self.tiers.load_back_min.max(1) && fits { tokens } else { 0 })
+        let worth = tokens >= self.tiers.load_back_min.max(1) && fits;
+        Ok(if worth && self.cache.is_usable_end(end, &self.components)? { tokens } else { 0 })
     }
 
     /// Brings all that is on host alone, up to the locked node, onto the device: all of it or nothing.
@@ -79,7 +81,8 @@ impl TieredCache {
     ///
     /// It is issued when the step is closed. Tokens that come in are on host alone from the frame on that ends it. Declined,
     /// with no ticket, if it is too short, the window is full, the anchor is not on host, or storage is switched off, or left alone
-    /// by the breaker.
+    /// by the breaker. Of a cache with components also if all of `key` is in the tree, or what it would bring hangs below what is on the
+    /// device alone: nothing would come in.
     ///
     /// # Errors
     /// Tokens out of range; an anchor that is stale or not on the key's path.
@@ -99,10 +102,12 @@ impl TieredCache {
             && self.is_on(TopTier::Storage)
             && self.asks_storage()
             && self.breaker_lets();
-        if !on_host || !worth || !self.has_room() {
+        let there =
+            if self.components.is_empty() { Some(Vec::new()) } else { self.cache.parts_below(&key, namespace, anchor) };
+        let Some(there) = there.filter(|_| on_host && worth && self.has_room()) else {
             self.totals.of_mut(Kind::Prefetch).declined += 1;
             return Ok(None);
-        }
+        };
         let pages = self.cache.pages_of(tokens);
         let lock = self.cache.host_lock(anchor)?;
         let ticket = PrefetchTicket(self.tickets);
@@ -126,6 +131,7 @@ impl TieredCache {
             deadline,
             retry: Retry::default(),
             above_parts: self.cache.parts_above(anchor, self.components.pages_back()),
+            there,
             parts: Vec::new(),
         });
         Ok(Some(ticket))

@@ -2,12 +2,14 @@
 
 use super::TieredCache;
 use super::config::Tiers;
+use super::jobs::Work;
 use super::totals::TierTotals;
 use crate::cache::{PrefixCache, TierSizes};
 use crate::error::Error;
 use crate::host::HostPool;
 use crate::node::NodeHandle;
 use crate::operation::OperationTable;
+use crate::ordinal::Ordinal;
 use crate::provenance::Agreed;
 use std::collections::BTreeSet;
 
@@ -91,6 +93,14 @@ impl TieredCache {
     /// A stale handle.
     pub fn parts(&self, node: NodeHandle) -> Result<(Vec<u8>, Vec<u8>), Error> {
         self.cache.parts(node)
+    }
+
+    /// Of an open prefetch, the parts of its first pages which were in the tree when it was wished for: they stay as they are, and it is to
+    /// bring more. None of them where there are no components.
+    #[must_use]
+    pub fn parts_before(&self, k: Ordinal) -> &[u8] {
+        let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) else { return &[] };
+        &fetch.there
     }
 
     /// Checks every invariant from scratch: the tree's, the pool's, the operations', and that a host page that the pool has

@@ -172,6 +172,12 @@ impl TieredCache {
     ///
     /// Under write-through, whatever has the hits now is wished for on host.
     ///
+    /// Of a cache with components, what is on the device may lack parts that computing a page gives: it came from storage. From the
+    /// first such node on that nothing holds, the tree takes the caller's slots, so `prefix_len` ends there, and those that it had come as
+    /// [`Effect::FreeSlots`] when the step is closed. So a caller holds what it has matched until the insert, and below that passes slots of its own.
+    /// Where something holds a node that lacks parts, and the key's end would not be usable because of it, the insert ends before: `length` is
+    /// the deepest end that is, 0 perhaps, and what comes after stays the caller's.
+    ///
     /// # Errors
     /// As there; also if the resume point is deeper than what is on the device.
     pub fn insert(

@@ -42,6 +42,18 @@ impl Tree {
         self.compute_parts(id);
     }
 
+    /// A node on the device that nothing holds moves to other slots, which have been checked, and was computed there; appends the
+    /// slots that it had to `out`.
+    pub(crate) fn adopt(&mut self, id: NodeId, slots: Ints<'_>, out: &mut Vec<i64>) {
+        let node = &self.nodes[id];
+        debug_assert!(node.residency.on_device() && !node.is_held() && slots.len() == node.pages as usize * self.page);
+        let (run, pages) = (node.run, node.pages);
+        self.runs.append_slots(run, pages, out);
+        self.runs.release_slots(run, pages);
+        self.runs.write_slots(run, slots);
+        self.compute_parts(id);
+    }
+
     /// A node is on host, in these pages.
     pub(crate) fn set_host_pages(&mut self, id: NodeId, pages: &[u32]) {
         let node = &self.nodes[id];

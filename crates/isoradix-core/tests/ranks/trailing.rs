@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, Setup, Station, ns};
 use super::{k, on_host, tokens};
 use isoradix_core::operation::{Event, Kind};
-use isoradix_core::protocol::Control;
+use isoradix_core::protocol::{Control, SlotField};
 use isoradix_core::{
     Component, ComponentKind, Components, Ints, NodeHandle, Ordinal, PerRank, Presence, TieredCache, TieredMatch, Tiers,
 };
@@ -246,8 +246,8 @@ fn a_window_that_would_look_back_to_a_page_without_its_part_is_none() {
     let second = prefetch(&mut cluster, upper, &[&[ALL, ALL], &[ALL, BOTH]]);
     assert_eq!(agree(&mut cluster, second).0, 0, "the first page has a state, and no window; the second has no state");
     cluster.settle();
-    let third = prefetch(&mut cluster, upper, &[&[ALL, ALL], &[ALL, ALL]]);
-    assert_eq!(agree(&mut cluster, third).0, 2);
+    let third = prefetch(&mut cluster, upper, &[&[ALL, ALL, ALL], &[ALL, ALL, ALL]]);
+    assert_eq!(agree(&mut cluster, third).0, 3, "beyond what is in the tree");
     cluster.settle();
     cluster.assert_quiet();
 }
@@ -302,4 +302,157 @@ fn states_are_kept_on_the_device_and_only_where_there_are_some() {
     let refused = cluster.stations[0].cache().keep_states(node).unwrap_err().to_string();
     assert!(refused.starts_with("states were to be kept at node 1"), "{refused}");
     assert!(cluster.stations[0].cache().keep_states(NodeHandle::ROOT).is_err());
+}
+
+/// A window of two pages, and ten pages that came from storage with the parts of the last two; on the device, if they are loaded.
+fn with_a_window(loads: bool) -> Cluster {
+    let mut setup = Setup::of_pages(PAGE, 400, 100, 2);
+    setup.tiers = Tiers { storage: true, prefetch_min: PAGE.into(), patience: None, ..setup.tiers };
+    let swa = Component { name: "swa".to_owned(), kind: ComponentKind::Window { tokens: 2 * PAGE }, is_here: true };
+    let components = Components::new(PAGE, vec![swa]).unwrap();
+    let mut cluster = Cluster::of(&setup, |_, cache| cache.with_components(components.clone()));
+    let k = prefetch(&mut cluster, root, &[&[1; 10], &[1; 10]]);
+    assert_eq!(agree(&mut cluster, k), (10, [[0; 8].as_slice(), &[1; 2]].concat()));
+    cluster.settle();
+    if loads {
+        cluster.step(&[], |station| {
+            let found = station.find(&tokens(0..10 * PAGE));
+            assert_eq!(station.load(found), 40);
+        });
+        cluster.settle();
+    }
+    cluster
+}
+
+/// Five pages of that, and one of its own.
+fn branch() -> Vec<u32> {
+    [tokens(0..5 * PAGE), tokens(900..900 + PAGE)].concat()
+}
+
+#[test]
+fn what_was_computed_takes_the_place_of_what_lacks_its_parts() {
+    let mut cluster = with_a_window(true);
+    let free = cluster.all(|station| station.device.available());
+    cluster.step(&[], |station| {
+        assert_eq!(station.find(&branch()).hit_tokens, 0);
+        let slots = station.slots(6 * u64::from(PAGE));
+        let insert = station.cache().insert(Ints::U32(&branch()), Ints::I64(&slots), &ns(), 0, None).unwrap();
+        assert_eq!((insert.prefix_len, insert.new_tokens, insert.length), (0, 24, 24));
+        let mut own = Vec::new();
+        station.cache().cache().path_slots(insert.node, &mut own).unwrap();
+        assert_eq!(own, slots, "nothing of what was computed is to be given up");
+        assert_eq!((station.find(&branch()).hit_tokens, station.find(&tokens(0..5 * PAGE)).hit_tokens), (24, 20));
+        assert_eq!(station.find(&tokens(0..10 * PAGE)).hit_tokens, 40, "what hangs below is as it was");
+    });
+    assert_eq!(cluster.all(|station| station.device.available()), free - 4, "the tree's former slots have come back");
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn an_insert_ends_where_what_is_held_is_usable() {
+    let mut cluster = with_a_window(true);
+    let insert = |station: &mut Station, key: &[u32]| {
+        let slots = station.slots(key.len() as u64);
+        let insert = station.cache().insert(Ints::U32(key), Ints::I64(&slots), &ns(), 0, None).unwrap();
+        station.device.free(Ints::I64(&slots[..usize::try_from(insert.prefix_len).unwrap()])).unwrap();
+        station.device.free(Ints::I64(&slots[usize::try_from(insert.length).unwrap()..])).unwrap();
+        (insert.prefix_len / 4, insert.length / 4, station.find(key).hit_tokens / 4)
+    };
+    cluster.step(&[], |station| {
+        let node = station.find(&tokens(0..10 * PAGE)).node;
+        let lock = station.cache().lock(node).unwrap();
+        assert_eq!(insert(station, &branch()), (0, 0, 0), "a window without its fifth page is no use");
+        let longer = [branch(), tokens(950..950 + PAGE)].concat();
+        assert_eq!(insert(station, &longer), (5, 7, 7), "this one does not look back to it");
+        assert_eq!(insert(station, &tokens(0..11 * PAGE)), (10, 11, 11), "a request goes on from what it has matched");
+        station.cache().unlock(lock).unwrap();
+        assert_eq!(insert(station, &branch()), (0, 6, 6));
+    });
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn what_is_in_the_tree_is_not_fetched_again() {
+    let mut cluster = with_a_window(false);
+    cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+    let tickets = cluster.all(|station| {
+        assert_eq!(station.find(&tokens(0..8 * PAGE)).host_tokens, 0, "it lacks the window");
+        let mut wish = |pages| station.cache().prefetch(Ints::U32(&tokens(0..pages * PAGE)), &ns(), NodeHandle::ROOT);
+        [8, 10, 11].map(|pages| wish(pages).unwrap().is_some())
+    });
+    assert_eq!(tickets, [false, false, true]);
+    cluster.close();
+    let again = k(1);
+    for station in &mut cluster.stations {
+        station.rank.found_presence(&mut station.board, again, &Presence::observe(vec![1; 10])).unwrap();
+    }
+    assert_eq!(agree(&mut cluster, again).0, 0, "storage has no more than the tree");
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn an_end_on_host_that_rested_on_the_device_is_not_loaded() {
+    let mut cluster = cluster(&[0, 0]);
+    let k = prefetch(&mut cluster, root, &[&[ALL; 10], &[ALL; 10]]);
+    assert_eq!(agree(&mut cluster, k).0, 10);
+    cluster.settle();
+    cluster.step(&[], |station| station.insert(&tokens(0..5 * PAGE)));
+    cluster.settle();
+    cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+    let ticket =
+        cluster.all(|station| station.cache().prefetch(Ints::U32(&branch()), &ns(), NodeHandle::ROOT).unwrap());
+    cluster.close();
+    let k = cluster.all(|station| station.rank.cache().prefetch_ordinal(ticket.unwrap())).unwrap();
+    for station in &mut cluster.stations {
+        station.rank.found_presence(&mut station.board, k, &Presence::observe(vec![ALL; 6])).unwrap();
+    }
+    assert_eq!(agree(&mut cluster, k).0, 6);
+    cluster.settle();
+    cluster.step(&[], |station| {
+        let found = station.find(&branch());
+        assert_eq!((found.hit_tokens, found.host_tokens), (0, 24));
+        let lock = station.cache().lock(found.node).unwrap();
+        let host = station.cache().host_lock(found.host_node).unwrap();
+        assert_eq!(station.cache().load_back_need(host).unwrap(), 4, "five pages are on the device");
+        station.evict_all();
+        assert_eq!(station.cache().load_back_need(host).unwrap(), 0, "on host they have no window");
+        assert_eq!(station.cache().load_back(host, Ints::I64(&[])).unwrap(), 0);
+        station.cache().unlock_host(host).unwrap();
+        station.cache().unlock(lock).unwrap();
+        let found = station.find(&branch());
+        assert_eq!((found.hit_tokens, found.host_tokens), (0, 0));
+    });
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn a_deepest_end_below_the_minimum_is_a_miss_whatever_is_heard_first() {
+    let mut cluster = with_min(&[0, 0], 3);
+    // Both have ends at two pages at most, and no common one: what they reserve is heard a vote before.
+    let k = prefetch(&mut cluster, root, &[&[ALL, BOTH], &[BOTH, ALL]]);
+    cluster.step(&[], |_| ());
+    for _ in 0..6 {
+        cluster.vote();
+        cluster.step(&[], |_| ());
+    }
+    let totals = cluster.all(|station| station.rank.cache().totals());
+    let ended = [Event::Miss, Event::Short].map(|event| totals.of(Kind::Prefetch).aborted(event));
+    assert_eq!((ended, totals.of(Kind::Prefetch).done), ([1, 0], 0), "operation {k}");
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn a_board_takes_no_hit_of_what_is_searched() {
+    let mut cluster = cluster(&[0]);
+    let k = prefetch(&mut cluster, root, &[&[ALL; 10]]);
+    let board = &mut cluster.stations[0].board;
+    let refused = board.post_hit(k, PerRank::observe(4)).unwrap_err().to_string();
+    assert!(refused.starts_with("post_hit out of order: ranks search for the end"), "{refused}");
+    assert!(board.abstain(k, SlotField::Hit).is_err());
+    assert_eq!(agree(&mut cluster, k).0, 10, "the search goes on as if nothing was said");
 }

@@ -216,6 +216,9 @@ impl TieredCache {
     ///
     /// Under write-through, whatever has the hits now is written to host when the step is closed.
     ///
+    /// With components, `prefix_len` ends before the first node that lacks what computing gives and that nothing holds: its slots come
+    /// back as `FreeSlots`. So hold what you have matched until then. And `length` may end before what is held and lacks some.
+    ///
     /// Args and errors as for `PrefixCache.insert`; also InvalidInputError if `resume` is deeper than what is on the device.
     #[pyo3(
         signature = (key, slots, namespace = None, *, priority = None, resume = None),

@@ -57,6 +57,7 @@ impl Cluster<'_> {
             format!("prefetch {} of {pages} pages brings {:?}", transfer.operation, transfer.parts)
         })?;
         let stages: Vec<usize> = (0..self.stations.len()).map(|rank| self.scenario.topology.stage(rank)).collect();
+        let there = self.stations[rank].core.cache().parts_before(transfer.operation).to_vec();
         let is_whole = transfer.stored.iter().all(|run| run.from == 0);
         let Some(search) = self.searches.get_mut(&transfer.operation) else {
             return Err(Wrong::new(
@@ -71,8 +72,14 @@ impl Cluster<'_> {
             let Some(parts) = answer else {
                 return Err(Wrong::new("trailing", format!("an end is agreed, and rank {rank} has not answered")));
             };
-            all.push(parts.iter().map(|parts| parts | elsewhere(stage)).collect());
+            let mut parts: Vec<u8> = parts.iter().map(|parts| parts | elsewhere(stage)).collect();
+            // What is in the tree stays as it is.
+            parts.iter_mut().zip(&there).for_each(|(part, there)| *part &= there);
+            all.push(parts);
         }
+        ensure(pages > there.len(), "trailing", || {
+            format!("{pages} pages are fetched, and {} of them are in the tree", there.len())
+        })?;
         check(trailing, page, pages, is_whole, &all)
     }
 }

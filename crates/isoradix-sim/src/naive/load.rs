@@ -12,9 +12,13 @@ impl Model {
     /// # Errors
     /// The receipt is not out.
     pub(crate) fn load_back_need(&self, receipt: u64) -> Result<u64, Refused> {
-        let need = self.to_load(self.host_receipt(receipt)?).tokens as u64;
+        let locked = self.host_receipt(receipt)?;
+        let need = self.to_load(locked).tokens as u64;
         let full = self.loads.is_empty() && !self.has_room();
-        let declined = need < self.settings.load_back_min || full || self.host_is_off();
+        let declined = need < self.settings.load_back_min
+            || full
+            || self.host_is_off()
+            || !self.is_usable(&locked.namespace, &locked.path);
         Ok(if declined { 0 } else { need })
     }
 

@@ -61,6 +61,43 @@ impl Model {
         if is_there { parts[node.start / page..].to_vec() } else { vec![0; parts.len() - node.start / page] }
     }
 
+    /// How much of a key the tree keeps its own slots for, and how far an insert goes.
+    ///
+    /// From the first node on that lacks what computing gives, and that nothing holds, the caller's slots are taken. If the whole key is
+    /// not usable then, because of what is held, the insert ends where it is; states do not count.
+    pub(super) fn end_of_insert(&self, namespace: &Namespace, key: &[u32], resumed: usize) -> (usize, usize) {
+        let (page, mut after) = (self.settings.page as usize, self.clone());
+        let cached = self.cached(namespace, key);
+        after.split_at(namespace, &key[..cached]);
+        let on_device = usize::try_from(after.on_device(namespace, key).0).expect("tokens in memory");
+        let Some(trailing) = self.settings.trailing else { return (on_device, key.len()) };
+        let computed = |part: &u8| part & Trailing::COMPUTED == Trailing::COMPUTED;
+        let may_change = |node: &&Node| node.on_device && node.start >= resumed && !after.is_held(node);
+        let lacks = |node: &Node| !node.device_parts[node.start / page..].iter().all(computed);
+        let first = after.path(namespace, key).into_iter().filter(may_change).find(|node| lacks(node));
+        let kept = first.map_or(on_device, |node| node.start);
+        let mut parts = after.path_parts(namespace, &key[..on_device], |_| true);
+        parts.truncate(kept / page);
+        parts.resize(key.len() / page, Trailing::COMPUTED);
+        let usable = Trailing { state: false, ..trailing }.deepest(page, &parts, key.len());
+        if usable == key.len() { (kept, usable) } else { (usable.max(resumed), usable.max(resumed)) }
+    }
+
+    /// Whether a prefix that is all in the tree is usable, taken where it is: on the device, else on host.
+    pub(super) fn is_usable(&self, namespace: &Namespace, path: &[u32]) -> bool {
+        let parts = self.path_parts(namespace, path, |node| node.on_device);
+        self.settings
+            .trailing
+            .is_none_or(|trailing| trailing.is_usable(self.settings.page as usize, &parts, path.len()))
+    }
+
+    /// Whether something of a key could come to host with a model that has more than keys and values: what is in the tree stays as it is.
+    pub(super) fn may_come(&self, namespace: &Namespace, key: &[u32]) -> bool {
+        let cached = self.cached(namespace, key);
+        let end = self.node_with_end_of(namespace, &key[..cached]);
+        self.settings.trailing.is_none() || (cached < key.len() && end.is_none_or(|node| node.on_host))
+    }
+
     /// The states at a node's end are kept on the device.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ impl Model {
             || too_little
             || self.on_host_or_root(anchor).is_err()
             || !self.has_room()
+            || !self.may_come(namespace, key)
         {
             return Ok(None);
         }

@@ -44,14 +44,16 @@ impl Model {
         if resumed > 0 && point.is_none_or(|node| !node.on_device) {
             return Err(Refused::Resume);
         }
+        let (kept, length) = self.end_of_insert(namespace, key, resumed);
+        let key = &key[..length];
         let cached = self.cached(namespace, key);
         self.split_at(namespace, &key[..cached]);
-        let (prefix_len, _) = self.on_device(namespace, &key[..cached]);
+        let prefix_len = kept as u64;
         if cached < key.len() {
             self.grow(namespace, key, cached, priority);
         }
         for node in self.nodes.iter_mut().filter(|node| node.leads_to(namespace, key)) {
-            if !node.on_device {
+            if !node.on_device || node.start >= kept {
                 node.device_parts.fill(Trailing::COMPUTED);
             }
             node.on_device = true;

@@ -102,6 +102,7 @@ fn load(
         return Ok(stay);
     }
     ensure(loaded == need, "answer", || format!("{loaded} tokens of {need} were loaded: all or none"))?;
+    hands.expect_usable(found.host_node, "load_back")?;
     let lock = hands.lock(found.host_node)?;
     hands.unlock(hold)?;
     Ok((found.host_node, lock, at(found.hit_tokens + found.host_tokens)))

@@ -3,7 +3,8 @@
 use super::tape::{Tape, Verb};
 use crate::request::{self, Request};
 use crate::scenario::Scenario;
-use crate::violation::Wrong;
+use crate::trailing::Trailing;
+use crate::violation::{Wrong, ensure};
 use crate::world::Device;
 use isoradix_core::{
     Error, ErrorKind, HostLockReceipt, Insert, Ints, LockReceipt, NodeHandle, PinReceipt, PrefetchTicket, Resume,
@@ -85,6 +86,23 @@ impl<'a> Hands<'_, 'a> {
         let answer = [inserted.prefix_len, inserted.new_tokens, node, inserted.length];
         self.tape.note(Verb::Insert { request, length, resumed }, answer);
         Ok(inserted)
+    }
+
+    /// The path that ends at a node, as a verb has just given it, can be used on the device, by the parts that its pages have.
+    pub(crate) fn expect_usable(&self, node: NodeHandle, verb: &'static str) -> Result<(), Wrong> {
+        let Some(trailing) = self.scenario.trailing else { return Ok(()) };
+        // An insert says nothing of states: they are kept by another verb.
+        let trailing = Trailing { state: trailing.state && verb != "insert", ..trailing };
+        let (mut at, mut parts) = (node, Vec::new());
+        while at != NodeHandle::ROOT {
+            let own = self.cache.parts(at).map_err(refused(verb))?.0;
+            parts.splice(0..0, own);
+            at = self.cache.cache().info(at).map_err(refused(verb))?.parent;
+        }
+        let page = self.scenario.page as usize;
+        let usable = trailing.is_usable(page, &parts, parts.len() * page);
+        let node = self.sequence(node)?;
+        ensure(usable, "parts", || format!("{verb} gave node {node}, the pages of whose path have parts {parts:?}"))
     }
 
     pub(crate) fn lock(&mut self, node: NodeHandle) -> Result<Hold<LockReceipt>, Wrong> {

@@ -247,9 +247,13 @@ fn insert(running: &Running, hands: &mut Hands<'_, '_>) -> Result<Inserted, Wron
     let resumed = resumes.then_some(Resume { node, length: cached as u64 });
     let from = if resumes { cached } else { 0 };
     let inserted = hands.insert(request, computed, &running.slots[from..computed], resumed)?;
-    if !request.is_multiple_of(4) {
+    let page = hands.scenario.page as usize;
+    // A state is that of the last token, so of no other end.
+    let is_whole = crate::world::at(inserted.length) == computed / page * page;
+    if !request.is_multiple_of(4) && is_whole {
         hands.keep_states(inserted.node)?;
     }
+    hands.expect_usable(inserted.node, "insert")?;
     let (before, length) = (crate::world::at(inserted.prefix_len), crate::world::at(inserted.length));
     ensure(cached <= before && before <= length && length <= computed, "answer", || {
         format!("insert of {computed} tokens, {cached} of them locked, found {before} and cached {length}")
