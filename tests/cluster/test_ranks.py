@@ -117,9 +117,9 @@ def test_each_fault_alone(fault: str) -> None:
     assert summary.requests == 200
 
 
-@pytest.mark.parametrize(("tp", "pp", "dp"), [(1, 4, 1), (4, 1, 1), (2, 1, 2)])
-def test_topologies(tp: int, pp: int, dp: int) -> None:
-    summary = agreed(replay(tp=tp, pp=pp, dp=dp, requests=WorkloadOf("agent", 200 * dp, 1)))
+@pytest.mark.parametrize(("tp", "pp", "cp", "dp"), [(1, 4, 1, 1), (4, 1, 1, 1), (2, 1, 2, 1), (2, 1, 1, 2)])
+def test_topologies(tp: int, pp: int, cp: int, dp: int) -> None:
+    summary = agreed(replay(tp=tp, pp=pp, cp=cp, dp=dp, requests=WorkloadOf("agent", 200 * dp, 1)))
     assert len(summary.domains) == dp
     assert [one.requests for one in summary.domains] == [200] * dp
 
