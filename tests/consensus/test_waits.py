@@ -123,7 +123,7 @@ def test_a_board_left_behind_a_day_ago_goes_with_the_next(tmp_path: Path) -> Non
 
 
 def test_a_reader_never_sees_half_a_wait(tmp_path: Path) -> None:
-    """Another process reads while this one writes as fast as it can, but for a rest now and then: want is have + 1, always."""
+    """Another process reads while this one writes nearly as fast as it can: want is have + 1, always."""
     script = (
         "import sys, time; from pathlib import Path; from isoradix.consensus import read_waits\n"
         "path, until, seen = Path(sys.argv[1]), time.monotonic() + 1.0, 0\n"
