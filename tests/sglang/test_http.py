@@ -163,7 +163,8 @@ async def change_storage(client: Any, url: str, **asked: str) -> tuple[int, str]
         return answer.status, await answer.text()
 
 
-@pytest.mark.parametrize("ranks", [{"tp": 2}, pytest.param({"tp": 2, "pp": 2}, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [{"tp": 2}, {"tp": 2, "pp": 2}])
 def test_storage_is_attached_by_an_administrator(backend: str, tmp_path: Path, ranks: dict[str, Any]) -> None:
     args = {"enable_metrics": True, "admin_api_key": KEY}
     environment = {"ISORADIX_STORAGE_BREAKER": "3,1000,1,10000"}
