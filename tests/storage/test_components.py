@@ -42,6 +42,8 @@ from isoradix.storage import Backend, ComponentPages, Fingerprint, PageKeys, Pag
 from isoradix.storage.staging import Staged, rows_at_once
 from isoradix.storage.tier import StorageTier
 
+from .told import Log
+
 PAGE, PAGES = 4, 300
 SHAPE = MHAShape(layers=2, heads=1, head_dim=8, dtype=torch.uint8)
 BESIDE = MHAShape(layers=1, heads=1, head_dim=4, dtype=torch.uint8)
@@ -87,25 +89,6 @@ class Engine(CpuCopyEngine):
     """Says that it copies components: tests write those rows on host themselves."""
 
     copies_components = True
-
-
-class Log:
-    """A board that remembers what it is told."""
-
-    window = 64
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[Any, ...]] = []
-
-    def post_progress(self, operation: int, tokens: int) -> bool:
-        self.heard.append(("progress", operation, tokens))
-        return True
-
-    def ended(self, operation: int, succeeded: bool) -> None:
-        self.heard.append(("ended", operation, succeeded))
-
-    def finish(self, operation: int) -> None:
-        self.heard.append(("finish", operation))
 
 
 @pytest.fixture

@@ -29,28 +29,11 @@ from isoradix.storage import (
 from isoradix.storage.staging import Staged
 from isoradix.storage.tier import StorageTier
 
+from .told import Log
+
 PAGE = 4
 SHAPE = MHAShape(layers=2, heads=1, head_dim=8, dtype=torch.uint8)
 KEYS = PageKeys(Fingerprint("model", "1", "uint8", SHAPE.describe(), "layer", PAGE), Shard(0, 2))
-
-
-class Log:
-    """A board that remembers what it is told."""
-
-    window = 64
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[Any, ...]] = []
-
-    def post_progress(self, operation: int, tokens: int) -> bool:
-        self.heard.append(("progress", operation, tokens))
-        return True
-
-    def ended(self, operation: int, succeeded: bool) -> None:
-        self.heard.append(("ended", operation, succeeded))
-
-    def finish(self, operation: int) -> None:
-        self.heard.append(("finish", operation))
 
 
 class Slow:
