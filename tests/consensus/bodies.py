@@ -92,13 +92,15 @@ def keeps_the_lock(member: Member) -> tuple[int, int, int]:
 
 
 def held_back(member: Member) -> int:
-    """The last stage begins late; until then the leader waits, and the wait board says for whom."""
+    """Each stage begins later than the one before, which waits until then; the wait board says for whom."""
     driver, plane = member.driver, member.driver.plane
     assert isinstance(plane, GlooPlane)
     if member.rank == 1:
         time.sleep(0.8)
         waits = [wait for board in all_waits(member.folder) if board.rank == 0 for wait in board.waits]
         assert [(wait.operation, wait.peer) for wait in waits if wait.operation != "vote"] == [("send", 1)]
+    if member.rank == 2:
+        time.sleep(1.6)
     most = done = 0
     while not driver.stopped:
         done += 1

@@ -65,9 +65,7 @@ def test_a_frame_of_many_decisions_arrives_whole(plane: type, tmp_path: Path) ->
 
 def test_the_leader_runs_ahead_by_no_more_than_the_pipeline(tmp_path: Path) -> None:
     answers = run(GlooPlane, Topology(pp=3), held_back, tmp_path, report_ms=200, fatal_ms=10_000)
-    assert answers[0] == 4, "it had to wait"
-    assert 0 < answers[1] <= 4
-    assert answers[2] == 0
+    assert answers == [4, 4, 0], answers
 
 
 def test_the_leaders_step_keeps_the_interpreters_lock(tmp_path: Path) -> None:

@@ -26,9 +26,6 @@ from isoradix.storage import (
     schemes,
 )
 
-HANGS_S = 30.0
-"""How long an engine that hangs does so."""
-
 
 class Engine:
     """An engine whose gets and puts do what a test says."""
@@ -71,7 +68,7 @@ def stuck(until: threading.Event) -> Callable[[Call, PageViews], None]:
 
     def act(call: Call, _: PageViews) -> None:
         call.finish(0, Status.DONE)
-        until.wait(HANGS_S)
+        until.wait(30)
         call.finish(1, Status.DONE)
 
     return act
@@ -82,7 +79,7 @@ def test_a_call_that_hangs_ends_at_its_deadline() -> None:
     with Backend(Engine(stuck(until))) as store:
         begun = time.monotonic()
         outcome = store.get_into([b"a", b"b"], views(), timeout_s=0.1)
-        assert 0.1 <= time.monotonic() - begun < HANGS_S
+        assert 0.1 <= time.monotonic() - begun < 0.4
         assert outcome.statuses == (Status.DONE, Status.LATE)
         assert isinstance(outcome.error, StorageTimeoutError)
         assert not outcome.released
@@ -98,7 +95,7 @@ def test_calls_wait_for_their_turn_and_no_longer() -> None:
         first = store.get_into([b"a", b"b"], views(), timeout_s=0.05)
         begun = time.monotonic()
         second = store.put_from([b"a", b"b"], views(), timeout_s=5)
-        assert time.monotonic() - begun < 5, "every thread is stuck: that is known at once"
+        assert time.monotonic() - begun < 1, "every thread is stuck: that is known at once"
         assert set(second.statuses) == {Status.FAILED}
         assert "has not returned" in str(second.error)
         assert second.released
@@ -215,7 +212,7 @@ def test_an_engine_is_closed_after_its_last_call() -> None:
     outcome = store.get_into([b"a", b"b"], views(), timeout_s=0.05)
     begun = time.monotonic()
     store.close()
-    assert time.monotonic() - begun < HANGS_S
+    assert time.monotonic() - begun < 0.4
     assert not engine.closed, "a call is going on"
     until.set()
     assert outcome.wait_released(10)
@@ -227,13 +224,13 @@ def test_a_connection_that_never_comes() -> None:
     made = Engine()
 
     def make() -> Engine:
-        until.wait(HANGS_S)
+        until.wait(30)
         return made
 
     begun = time.monotonic()
     with pytest.raises(StorageTimeoutError, match="the connection was not over"):
         Backend.connect(make, connect_s=0.1)
-    assert time.monotonic() - begun < HANGS_S
+    assert time.monotonic() - begun < 0.4
     until.set()
     wait_closed(made)  # what comes too late
 
