@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -94,13 +95,14 @@ class Process:
         self._child.wait(_PATIENCE_S)
 
 
-class ProcessServer(Opens):
+class ProcessServer(Opens, ABC):
     """A store in one process."""
 
     process: Process
 
+    @abstractmethod
     def start(self) -> None:
-        raise NotImplementedError
+        """A new process, at the place of the one before."""
 
     def kill(self) -> None:
         self.process.end()

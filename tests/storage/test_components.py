@@ -24,7 +24,6 @@ from isoradix import (
     IntSequence,
     InvalidInputError,
     ProtocolError,
-    Query,
     SlotPool,
     Start,
     StartRecord,
@@ -42,7 +41,7 @@ from isoradix.storage import Backend, ComponentPages, Fingerprint, PageKeys, Pag
 from isoradix.storage.staging import Staged, rows_at_once
 from isoradix.storage.tier import StorageTier
 
-from .told import Log
+from .rig import Log, query, until
 
 PAGE, PAGES = 4, 300
 SHAPE = MHAShape(layers=2, heads=1, head_dim=8, dtype=torch.uint8)
@@ -111,17 +110,6 @@ def run(pages: int) -> Any:
 def effect(operation: int, kind: str, pages: Sequence[int], parts: Sequence[int], asked: Any) -> Start:
     given = {"pages": np.array(pages), "parts": np.array(parts, np.uint8), "stored": (asked,)}
     return cast(Start, SimpleNamespace(operation=operation, kind=kind, **given))
-
-
-def query(operation: int, asked: Any) -> Query:
-    return cast(Query, SimpleNamespace(operation=operation, run=asked))
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def answer(tier: StorageTier, operation: int, asked: Any) -> int | bytes:

@@ -1,8 +1,7 @@
 """The tier between a rank's driver and a storage engine: what its board hears, however storage answers."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +13,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from isoradix import Board, InvalidInputError, Query, Start
+from isoradix import Board, InvalidInputError, Start
 from isoradix.kv import HostPool, MHAShape
 from isoradix.storage import (
     Backend,
@@ -29,7 +28,7 @@ from isoradix.storage import (
 from isoradix.storage.staging import Staged
 from isoradix.storage.tier import StorageTier
 
-from .told import Log
+from .rig import Log, query, until
 
 PAGE = 4
 SHAPE = MHAShape(layers=2, heads=1, head_dim=8, dtype=torch.uint8)
@@ -82,17 +81,6 @@ def run(pages: int, start: int = 0) -> Any:
 
 def effect(operation: int, kind: str, pages: Sequence[int], *runs: Any) -> Start:
     return cast(Start, SimpleNamespace(operation=operation, kind=kind, pages=np.array(pages), stored=runs))
-
-
-def query(operation: int, asked: Any) -> Query:
-    return cast(Query, SimpleNamespace(operation=operation, run=asked))
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def answered(tier: StorageTier) -> list[tuple[int, int | bytes]]:

@@ -1,6 +1,11 @@
-"""A board that a tier of storage reports to."""
+"""What tests of a tier of storage have in common."""
 
-from typing import Any
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from isoradix import Query
 
 
 class Log:
@@ -20,3 +25,14 @@ class Log:
 
     def finish(self, operation: int) -> None:
         self.heard.append(("finish", operation))
+
+
+def query(operation: int, asked: Any) -> Query:
+    return cast(Query, SimpleNamespace(operation=operation, run=asked))
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
