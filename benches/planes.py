@@ -12,7 +12,6 @@ rank that computes in Python and so holds the interpreter's lock.
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,15 +23,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from tests.ports import free_port
+
 PAGE = 16
 SLOTS = 64 * PAGE
 PLANES = ("none", "gloo", "chain", "all-reduce")
 LOADS = ("idle", "busy", "gil")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 # one rank

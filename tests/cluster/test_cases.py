@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 
 pytestmark = pytest.mark.cluster
 
@@ -19,9 +19,7 @@ PROGRAMS = Path(__file__).with_name("programs.py")
 
 def run(name: str, folder: Path) -> list[dict[str, Any]]:
     """What both ranks of a program saw."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, str(PROGRAMS), name]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ranks = [

@@ -6,11 +6,12 @@ The processes are forked from a server that has loaded torch once, so a test cos
 import multiprocessing
 import pickle
 import queue
-import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 from isoradix import Patience, SlotPool
 from isoradix.consensus import Topology
@@ -45,11 +46,6 @@ class Member:
         new = slots.alloc(tokens)
         done = cache.insert(key, new)
         slots.free(new[: done.prefix_len])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def run(

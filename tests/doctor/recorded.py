@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -21,6 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tests.ports import free_port
 
 from isoradix.cluster.job import Job, TraceOf, WorkloadOf
 from isoradix.cluster.launcher import Launcher
@@ -116,9 +117,7 @@ def hanging(program: str) -> Record:
 
 
 def _start(program: str, boards: Path) -> list[subprocess.Popen[bytes]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(PROGRAMS), program]
     return [

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
+
+from tests.ports import free_port
 
 from .engine import engine_settings, import_settings
 from .log import Log
@@ -37,9 +38,7 @@ class Server:
     """A server of its own process group, killed at the end whatever happens."""
 
     def __init__(self, scenario: Scenario, log: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._startup_s = STARTUP_S * scenario.ranks
         self.log = log

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 
-from .servers import Opens, Process, answers, flipped, free_port, needed
+from .servers import Opens, Process, answers, flipped, needed
 
 _OWNER = Path(__file__).with_name("mooncake_owner.py")
 
@@ -32,7 +33,11 @@ class MooncakeServer(Opens):
         self._owners = 0
         self._client: Any = None
         self._start_master()
-        self._start_owner()
+        try:
+            self._start_owner()
+        except BaseException:
+            self.master.end()
+            raise
 
     def _start_master(self) -> None:
         self._metrics_port = free_port()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from tests.ports import free_port
 
 from isoradix.storage import Backend, TemporaryStorageError, open_storage
 
@@ -80,6 +81,7 @@ class Process:
         while not ready():
             code = self._child.poll()
             if code is not None or time.monotonic() > end:
+                self.end()
                 pytest.fail(f"{self._child.args!r} is not ready (code {code}): {self.log.read_text()[-2000:]}")
             time.sleep(0.05)
 
@@ -242,14 +244,6 @@ def flipped(data: bytes, bit: int) -> bytes:
     changed = bytearray(data)
     changed[bit // 8 % len(data)] ^= 1 << bit % 8
     return bytes(changed)
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answers(port: int) -> bool:

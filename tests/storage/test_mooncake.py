@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ports import free_port
 
 from isoradix.storage import Backend, PageViews, PermanentStorageError, Status, TemporaryStorageError, open_storage
 from isoradix.storage.check import Checker
 
 from .mooncake_server import MooncakeServer
-from .servers import GRACE_S, free_port, opened, running
+from .servers import GRACE_S, opened, running
 
 
 @pytest.fixture
