@@ -3,55 +3,110 @@
     python -m benches.journals TRACE
     python -m benches.journals TRACE --limit 1500 --pairs 9 --json
 
-Pairs of runs take turns, the first of a pair another one each time. Start-up is in none of the figures. `step` is the
-time of all steps on the slowest rank; `cpu` the processor time of all ranks, which other work on the machine changes
-less; `cache` the time among the verbs, on all ranks. Ratios are of each pair, and the median of them counts.
+Both runs of a pair are there at once and take turns of a tenth of a second, all processes of the other one stopped: a
+machine that shares its processors with others is faster in one second than in the next, and so it is for both. What
+counts is processor time, without start-up: four ranks have work for more than two cores, so there it is the time of the
+steps, too. `journal` is what the schedulers' threads take more, and the writing threads take, in parts of all processor
+time of the run without: no other thread has to do with a journal. `cpu` is the ratio of the processor time of all
+threads; those of the plane take a tenth more or less from run to run. Medians count. Linux only.
 """
 
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-FIGURES: Final = ("step", "cpu", "cache")
-
-
-def replay(given: argparse.Namespace, journal: str | None) -> dict[str, float]:
-    """Milliseconds of one run."""
-    command = [
-        *(sys.executable, "-m", "isoradix.cli", "replay", str(given.trace), "--limit", str(given.limit)),
-        *("--tp", "2", "--pp", "2", "--capacity", given.capacity, "--host-capacity", given.host_capacity, "--json"),
-        *(() if journal is None else ("--journal", journal)),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}\n{done.stderr}")
-    ranks = json.loads(done.stdout)["ranks"]
-    return {
-        "step": max(rank["times"]["step"]["total_ms"] for rank in ranks),
-        "cpu": sum(rank["cpu_ms"] for rank in ranks),
-        "cache": sum(rank["times"]["cache"]["total_ms"] for rank in ranks),
-    }
+TURN_S: Final = 0.1
 
 
-def pair(given: argparse.Namespace, journal_first: bool) -> tuple[dict[str, float], dict[str, float], int]:
-    """A run without and a run with a journal, and the bytes of the journals."""
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        found = {}
-        for with_journal in (journal_first, not journal_first):
-            found[with_journal] = replay(given, folder if with_journal else None)
-        written = sum(path.stat().st_size for path in Path(folder).glob("*/*.journal"))
-    print(
-        "  ".join(f"{name} {found[True][name] / found[False][name]:.3f}" for name in FIGURES),
-        file=sys.stderr,
-        flush=True,
-    )
-    return found[False], found[True], written
+class Times(NamedTuple):
+    """Milliseconds of processor time."""
+
+    cpu_ms: float
+    scheduler_ms: float
+    journal_ms: float
+
+
+class Pair(NamedTuple):
+    without: Times
+    with_journal: Times
+    journal_bytes: int
+
+    @property
+    def journal(self) -> float:
+        """What a journal takes, in parts of a run without."""
+        more = self.with_journal.scheduler_ms - self.without.scheduler_ms
+        return (more + self.with_journal.journal_ms) / self.without.cpu_ms
+
+    @property
+    def cpu(self) -> float:
+        return self.with_journal.cpu_ms / self.without.cpu_ms
+
+
+class Run:
+    """A replay, stopped until its turn."""
+
+    def __init__(self, given: argparse.Namespace, out: Path, journal: Path | None) -> None:
+        command = [
+            *(sys.executable, "-m", "isoradix.cli", "replay", str(given.trace), "--limit", str(given.limit)),
+            *("--tp", "2", "--pp", "2", "--capacity", given.capacity, "--host-capacity", given.host_capacity),
+            *("--json", *(() if journal is None else ("--journal", str(journal)))),
+        ]
+        self._out = out
+        with out.open("wb") as output:
+            self._process = subprocess.Popen(command, stdout=output)
+
+    def turn(self) -> bool:
+        """Goes on for a while, if it has not ended."""
+        self._signal(signal.SIGCONT)
+        try:
+            self._process.wait(TURN_S)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGSTOP)
+            return True
+        return False
+
+    def _signal(self, number: int) -> None:
+        """To the launcher and its ranks, which have sessions of their own."""
+        pid = self._process.pid
+        with suppress(FileNotFoundError):
+            ranks = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            for one in (pid, *map(int, ranks)):
+                with suppress(ProcessLookupError):
+                    os.kill(one, number)
+
+    def times(self) -> Times:
+        """Of all its ranks."""
+        if self._process.returncode:
+            sys.exit(f"a replay ended with {self._process.returncode}")
+        ranks = json.loads(self._out.read_text())["ranks"]
+        return Times(*(sum(rank[name] for rank in ranks) for name in Times._fields))
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._signal(signal.SIGKILL)
+        self._process.wait()
+
+
+def pair(given: argparse.Namespace) -> Pair:
+    with tempfile.TemporaryDirectory(dir=given.folder) as made:
+        folder = Path(made)
+        runs = [Run(given, folder / "without", None), Run(given, folder / "with", folder / "journals")]
+        try:
+            while [run for run in runs if run.turn()]:
+                pass
+        finally:
+            for run in runs:
+                run.kill()
+        written = sum(path.stat().st_size for path in folder.glob("journals/*/*.journal"))
+        return Pair(*(run.times() for run in runs), written)
 
 
 def main() -> None:
@@ -64,25 +119,21 @@ def main() -> None:
     parser.add_argument("--folder", default=None, help="where the journals are written, for a while")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
-    without, with_journal, sizes = zip(*(pair(given, turn % 2 == 1) for turn in range(given.pairs)), strict=True)
-    ratios = {
-        name: [after[name] / before[name] for before, after in zip(without, with_journal, strict=True)]
-        for name in FIGURES
-    }
+    pairs = []
+    for number in range(given.pairs):
+        pairs.append(found := pair(given))
+        print(f"pair {number + 1}: journal {found.journal:.3f}, cpu {found.cpu:.3f}", file=sys.stderr, flush=True)
+    figures = {name: [getattr(found, name) for found in pairs] for name in ("journal", "cpu")}
     if given.json:
-        print(
-            json.dumps({"without": without, "with": with_journal, "ratios": ratios, "journal_bytes": sizes}, indent=2)
-        )
+        print(json.dumps({"pairs": [found._asdict() for found in pairs], **figures}, indent=2, default=list))
         return
-    load = os.getloadavg()[0]
-    print(
-        f"{given.pairs} pairs of {given.limit} requests, journals of {sizes[-1] / 2**20:.0f} MiB, load {load:.1f} now"
-    )
-    for name in FIGURES:
-        before, after = (statistics.median(run[name] for run in runs) for runs in (without, with_journal))
-        spread = f"{min(ratios[name]):.2f} to {max(ratios[name]):.2f}"
-        ratio = statistics.median(ratios[name])
-        print(f"{name:6} {before:8.0f} ms without   {after:8.0f} ms with   ratio {ratio:.3f} ({spread})")
+    print(f"{given.pairs} pairs of {given.limit} requests, journals of {pairs[-1].journal_bytes / 2**20:.0f} MiB")
+    sides = [found.without for found in pairs], [found.with_journal for found in pairs]
+    for name in Times._fields:
+        before, after = (statistics.median(getattr(run, name) for run in runs) for runs in sides)
+        print(f"{name:12} {before:7.0f} ms without, {after:7.0f} ms with a journal")
+    for name, values in figures.items():
+        print(f"{name:12} {statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})")
 
 
 if __name__ == "__main__":

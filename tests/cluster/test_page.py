@@ -43,6 +43,8 @@ def result(rank: int) -> RankResult:
         checked_tokens=7,
         written_tokens=8,
         cpu_ms=1.0,
+        scheduler_ms=1.0,
+        journal_ms=0.0,
         finding=None,
     )
 

@@ -36,6 +36,8 @@ def result(rank: int, digests: tuple[int, ...] = (1, 2, 3), **changed: Any) -> R
         "checked_tokens": 0,
         "written_tokens": 0,
         "cpu_ms": 0.0,
+        "scheduler_ms": 0.0,
+        "journal_ms": 0.0,
         "finding": None,
     }
     return RankResult(**{**fields, **changed})

@@ -33,7 +33,7 @@ const FRONT: usize = 5;
 /// Blocks whose memory is used again.
 const SPARE: usize = 4;
 /// Bytes of a block for which there is memory from the start: a little more than those at which it is taken.
-const BLOCK_BYTES: usize = 5 << 18;
+const BLOCK_BYTES: usize = 5 << 17;
 /// A node that is not there.
 const NONE: u64 = u64::MAX;
 

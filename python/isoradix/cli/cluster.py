@@ -388,6 +388,8 @@ def _rank_document(outcome: Outcome, one: RankResult) -> dict[str, object]:
         "checked_tokens": one.checked_tokens,
         "written_tokens": one.written_tokens,
         "cpu_ms": round(one.cpu_ms, 3),
+        "scheduler_ms": round(one.scheduler_ms, 3),
+        "journal_ms": round(one.journal_ms, 3),
         "faults_at_work": len(one.events),
         "times": {name: asdict(stats) for name, stats in phases(one).items()},
         "check": one.finding or "ok",

@@ -41,6 +41,10 @@ class RankResult(msgspec.Struct, frozen=True, tag="result", kw_only=True):
     written_tokens: int
     cpu_ms: float
     """Processor time of all its threads, from its first step to the end of its driver."""
+    scheduler_ms: float
+    """Of its scheduler's thread."""
+    journal_ms: float
+    """Of the thread that writes its journal."""
     finding: str | None
     """What the checks of its tree, pools and operations found at the end."""
     breaker: list[tuple[int, str]] = []

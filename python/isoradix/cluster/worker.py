@@ -151,12 +151,16 @@ class Worker:
             prefetches=prefetches,
             handover=handover,
         )
-        begun = time.process_time_ns()
+        begun, thread_begun = time.process_time_ns(), time.thread_time_ns()
         self._steps(driver, scheduler, opens)
         driver.close()
-        cpu_ms = (time.process_time_ns() - begun) / 1e6
+        times = {
+            "cpu_ms": (time.process_time_ns() - begun) / 1e6,
+            "scheduler_ms": (time.thread_time_ns() - thread_begun) / 1e6,
+            "journal_ms": 0.0 if driver.journal is None else driver.journal.writing_ms,
+        }
         finding = _finding(driver, slots)
-        result = self._result(driver, scheduler, feed, kv, cpu_ms, finding)
+        result = self._result(driver, scheduler, feed, kv, times, finding)
         memory.close()
         return result
 
@@ -196,7 +200,13 @@ class Worker:
         return Handover(plane, Path(self._task.folder), self._job.fatal_ms)
 
     def _result(
-        self, driver: Driver, scheduler: Scheduler, feed: Feed, kv: KvBytes, cpu_ms: float, finding: str | None
+        self,
+        driver: Driver,
+        scheduler: Scheduler,
+        feed: Feed,
+        kv: KvBytes,
+        times: dict[str, float],
+        finding: str | None,
     ) -> RankResult:
         served = scheduler.served
         return RankResult(
@@ -216,7 +226,7 @@ class Worker:
             waits=dict(driver.plane.counts.waits),
             checked_tokens=kv.checked,
             written_tokens=kv.written,
-            cpu_ms=cpu_ms,
+            **times,
             finding=finding,
             breaker=[(step, state) for step, state in driver.cache.breaker_changes],
             attachments=driver.attachments,

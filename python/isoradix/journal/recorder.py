@@ -30,7 +30,7 @@ from isoradix.journal.layout import Kind
 from isoradix.journal.verbs import VERBS
 from isoradix.journal.writer import LEAST_BYTES, LIMIT_BYTES, SegmentWriter
 
-_BLOCK_BYTES: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 19
 _FORMS: Final = {name: (verb.code, verb.forms) for name, verb in VERBS.items()}
 _FLUSH_S: Final = 5.0
 
@@ -73,6 +73,11 @@ class Recorder:
     @property
     def folder(self) -> Path:
         return self._writer.folder
+
+    @property
+    def writing_ms(self) -> float:
+        """Processor time of the thread that writes; known once it is closed."""
+        return self._writer.cpu_ms
 
     # entries
 

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ QUEUE_BYTES_MAX: Final = 32 << 20
 _SEGMENTS: Final = 8
 LIMIT_BYTES: Final = 1 << 30
 LEAST_BYTES: Final = 1 << 16
-_PERIOD_S: Final = 0.02
+_PERIOD_S: Final = 0.05
 
 
 class SegmentWriter:
@@ -43,6 +44,8 @@ class SegmentWriter:
         self._ending = threading.Event()
         self.failed = False
         """The disk has refused: nothing is written any more."""
+        self.cpu_ms = 0.0
+        """Processor time of the thread, when it has ended."""
         self._gather = gather
         self._thread = threading.Thread(target=self._run, name=f"isoradix-journal-{name}", daemon=True)
 
@@ -91,6 +94,7 @@ class SegmentWriter:
                         self._waiting -= len(block)
         except OSError as error:
             self._fail(error)
+        self.cpu_ms = time.thread_time_ns() / 1e6
 
     def _count(self, size: int) -> None:
         """So much more is in the newest segment: gives up the oldest, as far as that is too much."""

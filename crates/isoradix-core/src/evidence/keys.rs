@@ -13,62 +13,50 @@
 
 use std::collections::VecDeque;
 
+use super::beginnings::Beginnings;
 use super::packing;
-use crate::hash;
-use crate::ints::{Ints, common_prefix};
+use crate::ints::Ints;
 
 /// Keys that are kept at most.
 const KEYS_MAX: usize = 4096;
-/// Tokens that are kept at most.
+/// Tokens of a key that is kept at most.
 const TOKENS_MAX: usize = 1 << 22;
-/// Pieces of a key at most.
-const PIECES_MAX: usize = 64;
-/// Tokens that two keys have in common at least where one is written beyond the other.
-const SHORTEST: usize = 16;
 /// Beginnings of as many tokens, and of twice and three times as many, are looked up.
-const STRIDE: usize = 512;
-/// Tokens at the end of a beginning by which it is looked up.
-const NAMED: usize = 4;
+const STRIDE: usize = 256;
+/// The shortest beginning that is looked up, but for a whole key.
+const SHORTEST: usize = 32;
 /// Places of the table of beginnings, a power of two.
 const PLACES: usize = 1 << 16;
-/// Tokens that are compared at a time.
-const COMPARED: usize = 1024;
 
 /// The last keys that were written, and where their beginnings are found again.
 ///
-/// A key is looked up by a few tokens at the ends of its beginnings, the longest first, and what is found is compared. The
-/// table of beginnings may forget, and name the wrong key; that costs bytes, and nothing else.
+/// No token is kept: a beginning is known by its length and a hash of 64 bits. The table of beginnings may forget
+/// one; that costs bytes, and nothing else.
 #[derive(Debug)]
 pub struct KeyLog {
-    kept: VecDeque<Kept>,
+    /// Lengths.
+    kept: VecDeque<u32>,
     /// The number of the first kept key.
     first: u32,
-    /// What was written of each key, in a ring.
-    tokens: Box<[u32]>,
-    /// Tokens that have been put into the ring, and places that were passed over at its end.
-    put: u64,
-    /// Numbers of keys, by the hash of a beginning.
-    beginnings: Box<[u32]>,
+    beginnings: Box<[Beginning]>,
+    /// Those of the key at hand, the shortest first.
+    marks: Vec<Beginning>,
 }
 
-/// A key as pieces of the ring.
-#[derive(Debug, Default)]
-struct Kept {
-    length: usize,
-    /// By when each was put there, and its length.
-    pieces: Vec<(u64, usize)>,
+/// The first tokens of a key.
+#[derive(Debug, Default, Clone, Copy)]
+struct Beginning {
+    hash: u64,
+    length: u32,
+    /// Of the key.
+    number: u32,
 }
 
 impl Default for KeyLog {
     fn default() -> Self {
-        Self {
-            kept: VecDeque::new(),
-            first: 1,
-            // Not zeros, which are memory that the machine gives piece by piece, while a scheduler waits.
-            tokens: vec![u32::MAX; TOKENS_MAX].into(),
-            put: 0,
-            beginnings: vec![0; PLACES].into(),
-        }
+        // Not zeros, which are memory that the machine gives piece by piece, while a scheduler waits.
+        let nothing = Beginning { hash: u64::MAX, length: u32::MAX, number: 0 };
+        Self { kept: VecDeque::new(), first: 1, beginnings: vec![nothing; PLACES].into(), marks: Vec::new() }
     }
 }
 
@@ -88,141 +76,72 @@ impl KeyLog {
     /// Forgets all keys: the next one is number 1.
     pub fn clear(&mut self) {
         self.kept.clear();
-        (self.first, self.put) = (1, 0);
-        self.beginnings.fill(0);
+        self.first = 1;
+        self.beginnings.fill(Beginning::default());
     }
 
     fn append_tokens(&mut self, key: &[u32], out: &mut Vec<u8>) {
-        let (number, shared) = self.find(key);
-        let earlier = self.get(number);
-        let again = earlier.is_some_and(|earlier| earlier.length == shared && key.len() == shared);
-        if !again {
-            let mut pieces = earlier.map_or_else(Vec::new, |earlier| earlier.beginning(shared));
-            let old = self.put.saturating_sub(self.tokens.len() as u64 / 2);
-            if pieces.len() >= PIECES_MAX || pieces.iter().any(|(put, _)| *put < old) {
-                pieces.clear(); // what goes on being used is put anew
-            }
-            self.keep(key, pieces);
+        self.mark(key);
+        let (number, shared) = self.find();
+        let again = shared == narrow(key.len()) && self.length(number) == Some(shared);
+        if !again && key.len() <= TOKENS_MAX {
+            self.keep(narrow(key.len()));
         }
-        let rest = &key[shared..];
-        for field in [number, narrow(shared), narrow(rest.len())] {
+        let rest = &key[shared as usize..];
+        for field in [number, shared, narrow(rest.len())] {
             out.extend(field.to_le_bytes());
         }
         packing::append(rest, out);
     }
 
-    /// An earlier key that begins as this one does, and how far; number 0 if there is none.
-    fn find(&self, key: &[u32]) -> (u32, usize) {
-        let mut best = (0, 0);
-        for length in beginnings(key.len()) {
-            let number = self.beginnings[place(&key[..length])];
-            if number == best.0 {
-                continue;
-            }
-            let Some(earlier) = self.get(number) else { continue };
-            let shared = self.common(key, earlier);
-            if shared > best.1 && shared >= SHORTEST.min(key.len()) {
-                best = (number, shared);
-            }
-            if best.1 >= length {
-                break;
-            }
+    /// Hashes the beginnings of a key: twice as many tokens each time up to the stride, then a stride more, and all of them.
+    fn mark(&mut self, key: &[u32]) {
+        self.marks.clear();
+        let mut hashed = Beginnings::new();
+        let (mut from, mut to) = (0, SHORTEST);
+        while from < key.len() {
+            let end = to.min(key.len());
+            hashed.update(&key[from..end]);
+            self.marks.push(Beginning { hash: hashed.hash(), length: narrow(end), number: 0 });
+            (from, to) = (end, end + end.min(STRIDE));
         }
-        best
     }
 
-    /// The key of that number, while all of it is kept.
-    fn get(&self, number: u32) -> Option<&Kept> {
-        let kept = self.kept.get(number.checked_sub(self.first)? as usize)?;
-        let oldest = self.put.saturating_sub(self.tokens.len() as u64);
-        kept.pieces.iter().all(|(put, _)| *put >= oldest).then_some(kept)
+    /// An earlier key that begins as the one at hand does, and how far; number 0 if there is none.
+    fn find(&self) -> (u32, u32) {
+        let known = |mark: &Beginning| {
+            let found = self.beginnings[mark.place()];
+            let same = (found.hash, found.length) == (mark.hash, mark.length) && self.length(found.number).is_some();
+            same.then_some((found.number, mark.length))
+        };
+        self.marks.iter().rev().find_map(known).unwrap_or_default()
     }
 
-    /// How many leading tokens are equal.
-    fn common(&self, key: &[u32], earlier: &Kept) -> usize {
-        let mut equal = 0;
-        for (put, length) in &earlier.pieces {
-            let at = self.at(*put);
-            let found = common(&key[equal..], &self.tokens[at..at + length]);
-            equal += found;
-            if found < *length {
-                break;
-            }
-        }
-        equal
+    /// Of the key of that number, while it is kept.
+    fn length(&self, number: u32) -> Option<u32> {
+        self.kept.get(number.checked_sub(self.first)? as usize).copied()
     }
 
-    /// Where in the ring something was put.
-    #[expect(clippy::cast_possible_truncation, reason = "a place in the ring")]
-    fn at(&self, put: u64) -> usize {
-        (put % self.tokens.len() as u64) as usize
-    }
-
-    /// Keeps a key, which begins with these pieces.
-    fn keep(&mut self, key: &[u32], mut pieces: Vec<(u64, usize)>) {
-        let rest = &key[pieces.iter().map(|(_, length)| length).sum()..];
-        if key.len() > self.tokens.len() {
-            return;
-        }
-        let left = self.tokens.len() - self.at(self.put);
-        if left < rest.len() {
-            self.put += left as u64; // a piece lies together
-        }
-        if !rest.is_empty() {
-            let at = self.at(self.put);
-            self.tokens[at..at + rest.len()].copy_from_slice(rest);
-            pieces.push((self.put, rest.len()));
-            self.put += rest.len() as u64;
-        }
+    /// The key at hand gets the next number.
+    fn keep(&mut self, length: u32) {
         let number = self.first + narrow(self.kept.len());
-        self.kept.push_back(Kept { length: key.len(), pieces });
+        self.kept.push_back(length);
         if self.kept.len() > KEYS_MAX {
             self.kept.pop_front();
             self.first += 1;
         }
-        for length in beginnings(key.len()) {
-            self.beginnings[place(&key[..length])] = number;
+        for mark in &self.marks {
+            self.beginnings[mark.place()] = Beginning { number, ..*mark };
         }
     }
 }
 
-impl Kept {
-    /// Its pieces up to a length.
-    fn beginning(&self, length: usize) -> Vec<(u64, usize)> {
-        let mut left = length;
-        let mut pieces = Vec::with_capacity(self.pieces.len() + 1);
-        for (put, length) in &self.pieces {
-            if left == 0 {
-                break;
-            }
-            let taken = left.min(*length);
-            pieces.push((*put, taken));
-            left -= taken;
-        }
-        pieces
+impl Beginning {
+    /// Where it is in the table.
+    #[expect(clippy::cast_possible_truncation, reason = "some of the hash's bits")]
+    fn place(&self) -> usize {
+        self.hash as usize % PLACES
     }
-}
-
-/// Lengths of the beginnings of a key by which it is looked up, the longest first: all of it, multiples of 512, and then half of
-/// the one before down to 16.
-fn beginnings(length: usize) -> impl Iterator<Item = usize> {
-    let strides = (1..=length.saturating_sub(1) / STRIDE).rev().map(|stride| stride * STRIDE);
-    let halves = [256, 128, 64, 32, SHORTEST].into_iter().filter(move |half| *half < length);
-    (length > 0).then_some(length).into_iter().chain(strides).chain(halves)
-}
-
-/// Where a beginning, of 16 tokens at least or a whole key, is in the table.
-#[expect(clippy::cast_possible_truncation, reason = "some of the hash's bits")]
-fn place(beginning: &[u32]) -> usize {
-    let [a, b, c, d] = beginning.last_chunk::<NAMED>().copied().unwrap_or_default().map(u64::from);
-    hash::mix(a | b << 32, c ^ d << 32 ^ (beginning.len() as u64) << 40) as usize % PLACES
-}
-
-/// How many leading tokens are equal: most of it a plain comparison of memory.
-fn common(one: &[u32], other: &[u32]) -> usize {
-    let pairs = one.chunks_exact(COMPARED).zip(other.chunks_exact(COMPARED));
-    let equal = pairs.take_while(|(one, other)| one == other).count() * COMPARED;
-    equal + common_prefix(&one[equal..], &other[equal..])
 }
 
 /// A length of a key, whose tokens a cache has taken.
@@ -272,11 +191,14 @@ mod tests {
         let key = counted(70_000, 5000);
         assert_eq!(written(&mut log, &key).len(), 13 + 17 * 5000 / 8);
         assert_eq!(written(&mut log, &key).len(), 13, "the same again");
-        let longer = [&key[..], &[1, 2, 3]].concat();
-        assert_eq!(written(&mut log, &longer).len(), 13 + 1);
+        let longer = [&key[..4864], &[1, 2, 3]].concat();
+        assert_eq!(written(&mut log, &longer).len(), 13 + 1, "beyond 19 strides");
         let other = [&key[..4700], &[300; 50]].concat();
-        assert_eq!(written(&mut log, &other).len(), 13 + (9 * 50_usize).div_ceil(8), "from where the two part");
-        assert_eq!(written(&mut log, &key[..1000]).len(), 13, "a beginning");
+        let rest = 4700 - 18 * STRIDE + 50;
+        assert_eq!(written(&mut log, &other).len(), 13 + (17 * rest).div_ceil(8), "from the last stride on");
+        let short = [&key[..40], &[7; 10]].concat();
+        assert_eq!(written(&mut log, &short).len(), 13 + (17 * 18_usize).div_ceil(8), "beyond 32 tokens");
+        assert_eq!(written(&mut log, &key[..1024]).len(), 13, "a beginning");
         assert_eq!(written(&mut log, &[]).len(), 13);
     }
 
@@ -294,23 +216,21 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_kept_as_long_as_they_are_used() {
+    fn keys_are_kept_as_long_as_they_are_used() {
         let (mut log, mut reader) = (KeyLog::default(), Reader::default());
-        let (hot, cold) = (counted(1 << 20, 1000), counted(1 << 21, 1000));
+        let (hot, cold) = (counted(1 << 20, 1024), counted(1 << 21, 1024));
         let mut write = |key: &[u32]| {
             let bytes = written(&mut log, key);
             assert_eq!(reader.read(&bytes), key);
             bytes.len()
         };
         write(&cold);
-        for filler in 0..40 {
-            assert!(filler == 0 || write(&[&hot[..], &[filler]].concat()) < 100, "{filler}");
-            if filler == 0 {
-                write(&hot);
-            }
-            write(&counted(filler << 24, narrow(TOKENS_MAX / 9)));
+        write(&hot);
+        for filler in 0..narrow(KEYS_MAX) {
+            assert!(filler % 1000 > 0 || write(&[&hot[..], &[filler]].concat()) < 20, "{filler}");
+            write(&[filler; 9]);
         }
-        assert!(write(&cold) > 1000, "overwritten");
+        assert!(write(&cold) > 1000, "forgotten");
         let longest = vec![7; TOKENS_MAX];
         assert_eq!((write(&longest) > 1000, write(&longest)), (true, 13));
         let too_long = vec![9; TOKENS_MAX + 1];
@@ -325,8 +245,7 @@ mod tests {
             let key = counted(0, length);
             let bytes = written(&mut log, &key);
             assert_eq!(reader.read(&bytes), key);
-            assert!(length == 16 || bytes.len() < 100, "{length}");
-            assert!(log.kept.back().unwrap().pieces.len() <= PIECES_MAX);
+            assert!(bytes.len() <= 13 + STRIDE * 13 / 8, "less than a stride: {length}");
         }
     }
 

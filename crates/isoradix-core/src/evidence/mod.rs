@@ -1,5 +1,6 @@
 //! Evidence: what was decided, in a form that two ranks can compare.
 
+mod beginnings;
 mod journal;
 mod keys;
 mod packing;

@@ -9,17 +9,16 @@
 const COLUMNS: usize = 4;
 /// Tokens of a group: each column has as many words of 32 bits as a token has bits.
 const GROUP: usize = 32 * COLUMNS;
+/// Bytes of the words at one place of all columns.
+const ROW: usize = 4 * COLUMNS;
 
 /// Appends the number of bits and the tokens.
 pub(super) fn append(tokens: &[u32], out: &mut Vec<u8>) {
     let seen = tokens.iter().fold(0, |all, token| all | token);
     let width = seen.checked_ilog2().unwrap_or(0) + 1;
     out.push(width.to_le_bytes()[0]);
-    let pack = PACKERS[width as usize - 1];
     let (groups, rest) = tokens.as_chunks();
-    for group in groups {
-        pack(group, out);
-    }
+    PACKERS[width as usize - 1](groups, out);
     let (mut word, mut bits) = (0, 0);
     for token in rest {
         word |= u64::from(*token) << bits;
@@ -66,7 +65,7 @@ fn token(bytes: &[u8], bit: usize, width: usize, place: impl Fn(usize) -> usize)
     u32::try_from(bits).expect("32 bits at most")
 }
 
-type Packer = fn(&[u32; GROUP], &mut Vec<u8>);
+type Packer = fn(&[[u32; GROUP]], &mut Vec<u8>);
 
 /// For each number of bits, from 1.
 const PACKERS: [Packer; 32] = {
@@ -76,24 +75,37 @@ const PACKERS: [Packer; 32] = {
     packers!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
 };
 
-/// The compiler makes straight vector code of it: each width is a function of its own.
-fn pack<const WIDTH: usize>(group: &[u32; GROUP], out: &mut Vec<u8>) {
-    let mut words = [[[0; 4]; COLUMNS]; WIDTH];
-    let (mut row, mut bits, mut at) = ([0; COLUMNS], 0, 0);
-    for tokens in group.as_chunks::<COLUMNS>().0 {
-        for column in 0..COLUMNS {
-            row[column] |= tokens[column] << bits;
+/// Each width is a function of its own, and each word in it a few shifts by known numbers.
+fn pack<const WIDTH: usize>(groups: &[[u32; GROUP]], out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.resize(begin + groups.len() * WIDTH * ROW, 0);
+    for (group, words) in groups.iter().zip(out[begin..].chunks_exact_mut(WIDTH * ROW)) {
+        let tokens = group.as_chunks().0;
+        macro_rules! words {
+            ($($at:literal)*) => {
+                $(if $at < WIDTH {
+                    let row = row::<WIDTH, $at>(tokens).map(u32::to_le_bytes);
+                    words[$at * ROW..][..ROW].copy_from_slice(row.as_flattened());
+                })*
+            };
         }
-        bits += WIDTH;
-        if bits < 32 {
-            continue;
-        }
-        bits -= 32;
-        words[at] = row.map(u32::to_le_bytes);
-        at += 1;
-        row = tokens.map(|token| if bits == 0 { 0 } else { token >> (WIDTH - bits) });
+        words!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
     }
-    out.extend_from_slice(words.as_flattened().as_flattened());
+}
+
+/// The words at one place of all columns: of each column the tokens whose bits are in there.
+#[inline]
+fn row<const WIDTH: usize, const AT: usize>(tokens: &[[u32; COLUMNS]]) -> [u32; COLUMNS] {
+    let (begin, end) = (AT * 32, AT * 32 + 32);
+    let mut row = [0; COLUMNS];
+    for at in begin / WIDTH..end.div_ceil(WIDTH) {
+        let bit = at * WIDTH;
+        for column in 0..COLUMNS {
+            let token = tokens[at][column];
+            row[column] |= if bit < begin { token >> (begin - bit) } else { token << (bit - begin) };
+        }
+    }
+    row
 }
 
 #[cfg(test)]
