@@ -120,16 +120,20 @@ class TieredIsoradixCache(IsoradixCache):
         self._loads = False
 
     def _promised(self) -> int:
-        """What is left of a prompt in chunks, and a page for each request.
+        """What is left of a prompt in chunks, and a page for each request that runs, in whichever batch of a pipeline.
 
         The server admits such a prompt once, for all its chunks, and does not look again whether there is room for the
-        next.
+        next. And the last request of a batch is aborted if it gets no page, since those of the batches that are on
+        their way cannot be retracted for it.
         """
         scheduler = None if self._scheduler is None else self._scheduler()
-        if scheduler is None or (request := scheduler.chunked_req) is None:
+        if scheduler is None:
             return 0
-        to_come: int = len(request.full_untruncated_fill_ids) - request.extend_end
-        return to_come + self.page_size * (1 + len(scheduler.running_batch.reqs))
+        batches = getattr(scheduler, "running_mbs", None) or [scheduler.running_batch]
+        promised: int = self.page_size * sum(len(batch.reqs) for batch in batches)
+        if (request := scheduler.chunked_req) is not None:
+            promised += len(request.full_untruncated_fill_ids) - request.extend_end + self.page_size
+        return promised
 
     def _on_forward_stream(self) -> AbstractContextManager[Any]:
         if self.token_to_kv_pool_allocator.device == "cpu":
