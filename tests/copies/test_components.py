@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,32 @@ def test_the_first_layer_has_all_that_lies_beside(kind: str, make: Callable[...,
         for bit in (TOKENS, FOURS, STATE):
             assert np.array_equal(on_device(rig, bit, TARGET), on_device(rig, bit, SOURCE)), (operation, bit)
         rig.settle()
+
+
+def test_a_layer_waits_while_something_beside_is_under_way(make: Callable[..., Rig], monkeypatch: Any) -> None:
+    """By threads; the seeded schedule, and streams in their order, leave nothing to chance above."""
+    from isoradix import copy_rows
+    from isoradix.copies import rows
+
+    rig = with_components(make, "cpu")
+    gate, there = threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    def waiting(*arguments: Any, **options: Any) -> int:
+        calls.append(len(calls))
+        assert len(calls) != 3 or gate.wait(30), "the third component"
+        return copy_rows(*arguments, **options)
+
+    monkeypatch.setattr(rows, "copy_rows", waiting)
+    copy = start(rig, 0, "load_back", TARGET, [15] * 4)
+    waits = threading.Thread(target=lambda: (copy.wait_layer(0), there.set()))
+    waits.start()
+    assert not there.wait(0.3)
+    gate.set()
+    assert there.wait(30)
+    waits.join()
+    rig.settle()
+    assert len(calls) == 4, "a call for each, and keys and values last"
 
 
 def test_an_engine_says_what_it_copies(kind: str, make: Callable[..., Rig]) -> None:
