@@ -128,7 +128,12 @@ def test_a_layer_waits_while_something_beside_is_under_way(make: Callable[..., R
 
     monkeypatch.setattr(rows, "copy_rows", waiting)
     copy = start(rig, 0, "load_back", TARGET, [15] * 4)
-    waits = threading.Thread(target=lambda: (copy.wait_layer(0), there.set()))
+
+    def wait() -> None:
+        copy.wait_layer(0)
+        there.set()
+
+    waits = threading.Thread(target=wait)
     waits.start()
     assert not there.wait(0.3)
     gate.set()
