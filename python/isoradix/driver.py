@@ -161,10 +161,8 @@ class Driver:
         options["components"] = texts("components", options.get("components", ()))  # equal ranks say equal things
         options["components_elsewhere"] = texts("components_elsewhere", options.get("components_elsewhere", ()))
         self._components = options["components"], options["components_elsewhere"]
-        if options["components"] and engine is not None and not getattr(engine, "copies_components", False):
-            what = f"components are {options['components']}, and {type(engine).__name__} copies keys and values alone"
-            hint = "pass an engine that copies what Start.parts names, and says so by copies_components = True"
-            raise InvalidInputError(f"{what}\nhint: {hint}")
+        if engine is not None:
+            self._check_engine(engine)
         if l3 is not None:
             self._check_storage(l3)
         switch = Control.tiers(tiers)
@@ -216,6 +214,15 @@ class Driver:
         if l3 is not None:
             l3.attach(self.board)
         plane.start(self.rank, self.board, self.votes, self._poll)
+
+    def _check_engine(self, engine: CopyEngine) -> None:
+        wanted, moves = self._components[0], getattr(engine, "components", ())
+        if wanted and not getattr(engine, "copies_components", False):
+            what = f"components are {wanted}, and {type(engine).__name__} copies keys and values alone"
+            hint = "pass engine_for(device, host, components), or an engine of your own that copies what Start.parts"
+            raise InvalidInputError(f"{what}\nhint: {hint} names and says so by copies_components = True")
+        if moves:  # an engine of the embedder's need not name them
+            check_components(*self._components, moves, "the copy engine")
 
     def _check_storage(self, storage: "Storage") -> None:
         check_components(*self._components, getattr(storage, "components", ()))

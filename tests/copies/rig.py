@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from isoradix import Board, ProtocolError, Start, copy_rows
-from isoradix.copies import Copy, CopyEngine, cuda, rows
+from isoradix.copies import ComponentPools, Copy, CopyEngine, cuda, rows
+from isoradix.copies.components import Components
 from isoradix.copies.cpu import CpuCopyEngine
 from isoradix.copies.seeded import SeededCopyEngine
 from isoradix.kv import DevicePool, HostPool, KVShape, Layout, MHAShape, MLAShape
@@ -53,36 +54,65 @@ class Reports:
             raise ProtocolError(f"operation {operation} has finished")
 
 
-def effect(operation: int, kind: str, slots: Sequence[int], pages: Sequence[int]) -> Start:
+def effect(operation: int, kind: str, slots: Sequence[int], pages: Sequence[int], parts: Sequence[int] = ()) -> Start:
     """What a rank would give: `Start` is made by ranks alone."""
-    fields = {"slots": np.array(slots, np.int64), "pages": np.array(pages, np.int32)}
+    fields = {
+        "slots": np.array(slots, np.int64),
+        "pages": np.array(pages, np.int32),
+        "parts": np.array(parts, np.uint8),
+    }
     return cast(Start, SimpleNamespace(operation=operation, kind=kind, **fields))
 
 
 class Rig:
-    """One rank's bytes: pools of PAGES pages each, and an engine."""
+    """One rank's bytes: pools of PAGES pages each, and an engine.
 
-    def __init__(self, kind: str, shape: str = "mha", page_size: int = 16, layout: Layout = "layer_first") -> None:
+    `beside` says of each component what a row is, and how many of them a page has.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        shape: str = "mha",
+        page_size: int = 16,
+        layout: Layout = "layer_first",
+        beside: Mapping[str, tuple[KVShape, int] | None] | None = None,
+    ) -> None:
         self.kind = kind
         self.on_cuda = kind.startswith("cuda")
         self.shape = SHAPES[shape]
         self.page_size = page_size
         self.device = DevicePool(self.shape, PAGES * page_size, device="cuda" if self.on_cuda else "cpu")
         self.host = HostPool(self.shape, PAGES, page_size, layout, pinned=self.on_cuda)
-        self.engine = make_engine(kind, self.device, self.host)
+        self.components = tuple(
+            None if given is None else self._pools(name, *given, layout) for name, given in (beside or {}).items()
+        )
+        self.engine = make_engine(kind, self.device, self.host, self.components)
         self.reports = Reports()
         self.engine.attach(cast(Board, self.reports))
         self.started: list[int] = []
         self.fill()
 
+    def _pools(self, name: str, shape: KVShape, rows_: int, layout: Layout) -> ComponentPools:
+        device = DevicePool(shape, PAGES * rows_, device=self.device.device)
+        host = HostPool(shape, PAGES, rows_, layout, pinned=self.on_cuda)
+        return ComponentPools(name, device, host)
+
     def fill(self) -> None:
         """Neighbours on the device differ, layers and parts too; host is poisoned."""
-        for layer in range(self.shape.layers):
-            for index, part in enumerate(self.shape.parts):
-                buffer = self.device.buffer(layer, part)
-                values = (torch.arange(buffer.numel()) * 7 + 50 * layer + 25 * index) % 251
+        self._fill(self.device, self.host)
+        for place, each in enumerate(self.components):
+            if each is not None:
+                self._fill(each.device, each.host, 100 + place)
+
+    @staticmethod
+    def _fill(device: DevicePool, host: HostPool, first: int = 0) -> None:
+        for layer in range(device.shape.layers):
+            for index, part in enumerate(device.shape.parts):
+                buffer = device.buffer(layer, part)
+                values = (torch.arange(buffer.numel()) * 7 + 50 * layer + 25 * index + first) % 251
                 buffer.copy_(values.reshape(buffer.shape).to(buffer.dtype))
-        self.host.poison(list(range(PAGES)))
+        host.poison(list(range(PAGES)))
 
     # what the tests ask for
 
@@ -192,8 +222,9 @@ class Rig:
 
     def close(self) -> None:
         self.engine.close()
-        self.device.close()
-        self.host.close()
+        there = [each for each in self.components if each is not None]
+        for pool in (self.device, self.host, *(pool for each in there for pool in (each.device, each.host))):
+            pool.close()
 
 
 def as_bytes(rows_: torch.Tensor) -> npt.NDArray[np.uint8]:
@@ -202,12 +233,12 @@ def as_bytes(rows_: torch.Tensor) -> npt.NDArray[np.uint8]:
     return seen
 
 
-def make_engine(kind: str, device: DevicePool, host: HostPool) -> CopyEngine:
+def make_engine(kind: str, device: DevicePool, host: HostPool, components: Components = ()) -> CopyEngine:
     if kind == "cpu":
-        return CpuCopyEngine(device, host)
+        return CpuCopyEngine(device, host, components)
     if kind == "seeded":
-        return SeededCopyEngine(device, host, seed=7)
+        return SeededCopyEngine(device, host, seed=7, components=components)
     with pytest.MonkeyPatch.context() as patch:
         if kind == "cuda_runs":
             patch.setattr(cuda, "can_map", lambda device: False)
-        return cuda.CudaCopyEngine(device, host)
+        return cuda.CudaCopyEngine(device, host, components)

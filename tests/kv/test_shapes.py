@@ -23,6 +23,14 @@ def test_bytes_of_a_token() -> None:
     assert mha != MHAShape(32, 8, 128, torch.bfloat16)
 
 
+def test_bytes_of_a_state() -> None:
+    from isoradix.kv import StateShape
+
+    state = StateShape(layers=24, width=128 * 64 * 128, dtype=torch.float32)
+    assert (state.parts, state.width, state.bytes_per_token) == (("state",), 1 << 20, 24 * (1 << 22))
+    assert state.describe() == "state width=1048576 dtype=float32"
+
+
 def test_what_ranks_compare_leaves_out_the_layers() -> None:
     from isoradix.kv import MHAShape, MLAShape
 
@@ -43,12 +51,18 @@ def test_what_ranks_compare_leaves_out_the_layers() -> None:
         ("MLAShape", {"layers": 4097}, InvalidInputError, "layers 4097 is out of range"),
         ("MLAShape", {"width": 0}, InvalidInputError, "width 0 is out of range: 1 to 65536"),
         ("MLAShape", {"dtype": None}, InputTypeError, "dtype is None"),
+        ("StateShape", {"layers": 0}, InvalidInputError, "layers 0 is out of range"),
+        ("StateShape", {"width": 1 << 31}, InvalidInputError, "width 2147483648 is out of range: 1 to 1073741824"),
     ],
 )
 def test_bad_shapes_are_refused(name: str, change: dict[str, Any], error: type[Exception], message: str) -> None:
     from isoradix import kv
 
-    good: dict[str, Any] = {"MHAShape": {"heads": 2, "head_dim": 8}, "MLAShape": {"width": 8}}[name]
+    good: dict[str, Any] = {
+        "MHAShape": {"heads": 2, "head_dim": 8},
+        "MLAShape": {"width": 8},
+        "StateShape": {"width": 8},
+    }[name]
     with pytest.raises(error, match=message) as refused:
         getattr(kv, name)(**{"layers": 2, "dtype": torch.float16, **good, **change})
     assert "\nhint: " in str(refused.value)

@@ -30,8 +30,9 @@ from isoradix import (
     TieredCache,
     agree,
 )
+from isoradix.cluster.engines import EngineWrapper
 from isoradix.consensus import LocalPlane
-from isoradix.copies import engine_for
+from isoradix.copies import ComponentPools, engine_for
 from isoradix.copies.cpu import CpuCopyEngine
 from isoradix.driver import Driver
 from isoradix.journal.reader import Journal
@@ -85,7 +86,7 @@ class Memory:
 
 
 class Engine(CpuCopyEngine):
-    """Says that it copies components: tests write those rows on host themselves."""
+    """Says that it copies components, and has no pools of them: tests write those rows on host themselves."""
 
     copies_components = True
 
@@ -432,6 +433,35 @@ def test_a_driver_takes_components_only_where_engine_and_storage_have_them(backe
     for given in (None, "swa=window:8", 7):
         with pytest.raises(InputTypeError, match=r"components is .*; a sequence of str is needed"):
             driver(Engine(device, memory.host), memory.components, components=given)
+
+
+def test_an_engine_of_other_components_is_refused(memory: Memory) -> None:
+    device = DevicePool(SHAPE, 128)
+    index, swa = (
+        ComponentPools(name, DevicePool(BESIDE, 128), host)
+        for name, host in (("index", memory.index), ("swa", memory.swa))
+    )
+
+    def driver(*beside: ComponentPools | None, components: Sequence[str] = COMPONENTS) -> Driver:
+        engine, slots = engine_for(device, memory.host, beside), SlotPool(128, page_size=PAGE)
+        options: dict[str, Any] = {"components": components, "components_elsewhere": ["mamba"] if components else []}
+        return Driver(LocalPlane(), EngineWrapper(engine), slots, page_size=PAGE, host_pages=PAGES, **options)
+
+    wanted = (
+        r"the copy engine has the components {}, and this rank's cache has \['index', 'swa', None\]\nhint: give eng"
+    )
+    for beside, text in [
+        ((swa, index, None), r"\['swa', 'index', None\]"),
+        ((index, swa), r"\['index', 'swa'\]"),
+        ((index, None, None), r"\['index', None, None\]"),
+    ]:
+        with pytest.raises(InvalidInputError, match=wanted.format(text)):
+            driver(*beside)
+    with pytest.raises(InvalidInputError, match=r"\['index', 'swa', None\], and this rank's cache has \[\]"):
+        driver(index, swa, None, components=())
+    with pytest.raises(InvalidInputError, match="copies keys and values alone"):
+        driver()
+    finish(driver(index, swa, None))
 
 
 def test_storage_of_other_components_is_not_attached(backend: Backend, memory: Memory) -> None:

@@ -19,6 +19,14 @@ class EngineWrapper:
     def __init__(self, inner: CopyEngine) -> None:
         self.inner = inner
 
+    @property
+    def copies_components(self) -> bool:
+        return getattr(self.inner, "copies_components", False)
+
+    @property
+    def components(self) -> tuple[str | None, ...]:
+        return tuple(getattr(self.inner, "components", ()))
+
     def attach(self, board: Board) -> None:
         self.inner.attach(board)
 

@@ -2,16 +2,22 @@
 
 from typing import TYPE_CHECKING
 
+from isoradix.copies.components import ComponentPools, Components
 from isoradix.copies.engine import Copy, CopyEngine
 
 if TYPE_CHECKING:
     from isoradix.kv import DevicePool, HostPool
 
-__all__ = ["Copy", "CopyEngine", "engine_for"]
+__all__ = ["ComponentPools", "Copy", "CopyEngine", "engine_for"]
 
 
-def engine_for(device: "DevicePool", host: "HostPool") -> CopyEngine:
+def engine_for(device: "DevicePool", host: "HostPool", components: Components = ()) -> CopyEngine:
     """The engine for where the device pool's buffers are: threads on the CPU, streams on CUDA.
+
+    Args:
+        device, host: pools of one shape.
+        components: pools of what lies beside keys and values, in the order of the cache's components; None for one that
+            this rank's stage has no layers of.
 
     Raises:
         InvalidInputError: the pools do not fit each other, or there is no engine for that device.
@@ -20,7 +26,7 @@ def engine_for(device: "DevicePool", host: "HostPool") -> CopyEngine:
     if device.device.type == "cuda":
         from isoradix.copies.cuda import CudaCopyEngine
 
-        return CudaCopyEngine(device, host)
+        return CudaCopyEngine(device, host, components)
     from isoradix.copies.cpu import CpuCopyEngine
 
-    return CpuCopyEngine(device, host)
+    return CpuCopyEngine(device, host, components)

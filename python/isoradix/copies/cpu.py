@@ -5,9 +5,10 @@ import weakref
 from queue import SimpleQueue
 
 from isoradix import Board, CopyProgress, Start
+from isoradix.copies.components import Components, component_names
 from isoradix.copies.operations import OpenCopy, Operations
 from isoradix.copies.rows import RowCopier
-from isoradix.copies.transfer import Transfer, check_pools, transfer
+from isoradix.copies.transfer import Transfer, check_all_pools, transfer
 from isoradix.kv import DevicePool, HostPool
 
 
@@ -17,17 +18,18 @@ class ThreadCopy(OpenCopy):
     Args:
         operation, kind, layers: of `OpenCopy`.
         parts: buffers of a layer.
+        before: buffers that come before the first layer.
     """
 
-    def __init__(self, operation: int, kind: str, layers: int, parts: int) -> None:
+    def __init__(self, operation: int, kind: str, layers: int, parts: int, before: int = 0) -> None:
         super().__init__(operation, kind, layers)
         self.progress = CopyProgress()
-        self._parts = parts
+        self._parts, self._before = parts, before
 
     def wait_layer(self, layer: int) -> None:
         """Blocks until this layer is there: see `Copy`."""
         self.check(layer)
-        if not self.progress.wait((layer + 1) * self._parts):
+        if not self.progress.wait(self._before + (layer + 1) * self._parts):
             self.check(layer)  # why it never will be is known by now
 
     def stopped(self) -> None:
@@ -45,19 +47,30 @@ class CpuCopyEngine:
     Args:
         device: a pool on the CPU.
         host: a pool of the same shape.
+        components: as of `engine_for`.
 
     Raises:
         InvalidInputError: the pools do not fit each other, or the device is not the CPU.
         ProtocolError: a pool is closed.
     """
 
-    def __init__(self, device: DevicePool, host: HostPool) -> None:
-        check_pools(device, host, "cpu")
-        self._device, self._host = device, host
+    def __init__(self, device: DevicePool, host: HostPool, components: Components = ()) -> None:
+        check_all_pools(device, host, "cpu", components)
+        self._device, self._host, self._components = device, host, tuple(components)
         self._operations = Operations()
-        self._copier = RowCopier(device, host)
+        self._copier = RowCopier(device, host, components)
         self._queues = {kind: _Queue(kind, self._copier, self._operations) for kind in ("backup", "load_back")}
         self._finalizer = weakref.finalize(self, _close, self._operations, list(self._queues.values()), self._copier)
+
+    @property
+    def components(self) -> tuple[str | None, ...]:
+        """What it copies beside keys and values: names, in order; None for what is not here."""
+        return component_names(self._components)
+
+    @property
+    def copies_components(self) -> bool:
+        """Whether it was given pools of components: see `CopyEngine`."""
+        return bool(self._components)
 
     def attach(self, board: Board) -> None:
         """The board to report to: see `CopyEngine`."""
@@ -65,9 +78,10 @@ class CpuCopyEngine:
 
     def start(self, effect: Start) -> ThreadCopy:
         """Begins a copy: see `CopyEngine`."""
-        asked = transfer(effect, self._device, self._host)
+        asked = transfer(effect, self._device, self._host, self._components)
         shape = self._device.shape
-        copy = ThreadCopy(asked.operation, asked.kind, shape.layers, len(shape.parts))
+        before = self._copier.buffers_beside
+        copy = ThreadCopy(asked.operation, asked.kind, shape.layers, len(shape.parts), before)
         self._operations.start(copy)
         self._queues[asked.kind].put(copy, asked)
         return copy

@@ -1,14 +1,16 @@
 """Copies between a CUDA device and pinned host memory, by streams."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
 
 from isoradix import Board, InvalidInputError, Start
+from isoradix.copies.components import Components, component_names
 from isoradix.copies.mapped import CopiedPages, HostPages, MappedPages, PageIds, can_map, to_device
 from isoradix.copies.operations import OpenCopy, Operations
-from isoradix.copies.transfer import Transfer, check_pools, transfer
+from isoradix.copies.transfer import Transfer, check_all_pools, transfer
 from isoradix.kv import DevicePool, HostPool
 from isoradix.kv.shape import row_bytes
 
@@ -27,36 +29,45 @@ class CudaCopyEngine:
     the link see whole rows of a page, not slots one by one. Where the device cannot do this (tried once, here), runs
     of pages are copied with `cudaMemcpyAsync`.
 
+    What lies beside keys and values goes first, in the same way and by the same staging buffer.
+
     All of a copy is given to its stream in `start`; a cancelled one goes on to its end. `poll` asks events and never
     waits.
 
     Args:
         device: a pool on a CUDA device.
         host: a pinned pool of the same shape, registered while that device was the current one.
+        components: as of `engine_for`; their host pools are pinned, too.
 
     Raises:
         InvalidInputError: the pools do not fit each other, the device is not CUDA's, or the host memory is not pinned.
         ProtocolError: a pool is closed.
     """
 
-    def __init__(self, device: DevicePool, host: HostPool) -> None:
-        check_pools(device, host, "cuda")
-        if not host.pinned:
+    def __init__(self, device: DevicePool, host: HostPool, components: Components = ()) -> None:
+        check_all_pools(device, host, "cuda", components)
+        there = [each for each in components if each is not None]
+        if not all(pool.pinned for pool in (host, *(each.host for each in there))):
             raise InvalidInputError(
                 "the host pool is not pinned, so copies would block the scheduler\nhint: make it with pinned=True"
             )
-        self._device, self._host = device, host
+        self._device, self._host, self._components = device, host, tuple(components)
         self._operations = Operations()
-        item = _item(row_bytes(device.shape))
         self.mapped: Final = host.num_pages > 0 and can_map(device.device)
         """Whether the device reaches host pages by kernels; else by a copy for each run of pages."""
-        pages: HostPages = MappedPages(host, item, device.device) if self.mapped else CopiedPages(host, item)
-        slots = {
-            (layer, part): device.buffer(layer, part).view(item)
-            for layer in range(device.shape.layers)
-            for part in device.shape.parts
-        }
-        self._streams = {kind: _Stream(device, host.page_size, slots, pages) for kind in ("backup", "load_back")}
+        own = _Pools(device, host, self.mapped)
+        beside = [_Pools(each.device, each.host, self.mapped) for each in there]
+        self._streams = {kind: _Stream(own, beside) for kind in ("backup", "load_back")}
+
+    @property
+    def components(self) -> tuple[str | None, ...]:
+        """What it copies beside keys and values: names, in order; None for what is not here."""
+        return component_names(self._components)
+
+    @property
+    def copies_components(self) -> bool:
+        """Whether it was given pools of components: see `CopyEngine`."""
+        return bool(self._components)
 
     def attach(self, board: Board) -> None:
         """The board to report to: see `CopyEngine`."""
@@ -64,7 +75,7 @@ class CudaCopyEngine:
 
     def start(self, effect: Start) -> "StreamCopy":
         """Gives a copy to its stream: see `CopyEngine`."""
-        asked = transfer(effect, self._device, self._host)
+        asked = transfer(effect, self._device, self._host, self._components)
         copy = StreamCopy(asked.operation, asked.kind, self._device.shape.layers, self._device.device)
         self._operations.start(copy)
         self._operations.begin(copy)
@@ -110,63 +121,88 @@ class StreamCopy(OpenCopy):
         torch.cuda.current_stream(self._device).wait_event(self.there[layer])
 
 
+class _Pools:
+    """Two pools of one shape, as a stream copies between them."""
+
+    def __init__(self, device: DevicePool, host: HostPool, mapped: bool) -> None:
+        shape, self.page_size = device.shape, host.page_size
+        self.device = device
+        self.item = _item(row_bytes(shape))
+        self.slots = {
+            (layer, part): device.buffer(layer, part).view(self.item)
+            for layer in range(shape.layers)
+            for part in shape.parts
+        }
+        can = mapped and host.num_pages > 0
+        self.pages: HostPages = MappedPages(host, self.item, device.device) if can else CopiedPages(host, self.item)
+        self.page_bytes = host.page_size * row_bytes(shape)
+        self.chunk_pages = max(1, STAGING_BYTES // self.page_bytes)
+        """Pages of one layer and part that are staged at once."""
+
+    def staged(self, staging: torch.Tensor, pages: int) -> torch.Tensor:
+        """So many pages of one layer and part in the staging buffer: [pages, items of a page]."""
+        return staging[: pages * self.page_bytes].view(self.item).view(pages, -1)
+
+
 class _Stream:
     """One direction: a stream, its staging buffer, and the copies that it has not finished."""
 
-    def __init__(
-        self, device: DevicePool, page_size: int, slots: dict[tuple[int, str], torch.Tensor], pages: HostPages
-    ) -> None:
-        self.stream: torch.cuda.Stream = _CUDA.Stream(device.device)
-        self._device, self._page_size, self._slots, self._pages = device, page_size, slots, pages
+    def __init__(self, own: _Pools, beside: Sequence[_Pools]) -> None:
+        self._device = own.device.device
+        self.stream: torch.cuda.Stream = _CUDA.Stream(self._device)
+        self._own, self._beside = own, beside
         self._copies: deque[StreamCopy] = deque()
-        first = slots[0, device.shape.parts[0]]
-        page_items = page_size * first.shape[1]
-        self._chunk_pages = max(1, STAGING_BYTES // (page_items * first.element_size()))
+        staging = max(pools.chunk_pages * pools.page_bytes for pools in (own, *beside))
         with torch.cuda.stream(self.stream):  # it belongs to this stream, which alone uses it
-            self._staging = torch.empty(self._chunk_pages, page_items, dtype=first.dtype, device=device.device)
-        for buffer in slots.values():
-            buffer.record_stream(
-                self.stream
-            )  # a pool that is closed meanwhile keeps its memory until the stream is through
+            self._staging = torch.empty(staging, dtype=torch.uint8, device=self._device)
+        for pools in (own, *beside):
+            for buffer in pools.slots.values():
+                # a pool that is closed meanwhile keeps its memory until the stream is through
+                buffer.record_stream(self.stream)
 
     def put(self, copy: StreamCopy, asked: Transfer) -> None:
         """Gives all of a copy to the stream, after what the caller's current stream has been given."""
-        with torch.cuda.device(self._device.device):
+        with torch.cuda.device(self._device):
             before = _CUDA.Event()
-            before.record(torch.cuda.current_stream(self._device.device))
+            before.record(torch.cuda.current_stream(self._device))
             with torch.cuda.stream(self.stream):
                 self.stream.wait_event(before)
                 try:
-                    self._layers(copy, asked)
+                    for pools, rows in zip(self._beside, asked.beside, strict=True):
+                        if len(rows.pages):
+                            self._layers(pools, rows, None)
+                    self._layers(self._own, asked, copy)
                 except Exception as error:  # what was given to the stream before it may still run
                     copy.error = error
                     copy.failure = (str(error).splitlines() or [type(error).__name__])[0]
                 copy.over.record(self.stream)
         self._copies.append(copy)
 
-    def _layers(self, copy: StreamCopy, asked: Transfer) -> None:
-        slots = to_device(asked.slots, self._device.device)
-        pages = PageIds(asked.pages, self._device.device)
-        for layer in range(copy.layers):
-            for part in self._device.shape.parts:
-                for first in range(0, len(asked.pages), self._chunk_pages):
-                    end = min(first + self._chunk_pages, len(asked.pages))
-                    tokens = slots[first * self._page_size : end * self._page_size]
-                    self._chunk(asked.kind, layer, part, tokens, pages.part(first, end))
-            there = _CUDA.Event()
-            there.record(self.stream)
-            copy.there.append(there)
+    def _layers(self, pools: _Pools, asked: Transfer, copy: StreamCopy | None) -> None:
+        """All layers, with an event for each where there is a copy to have it."""
+        slots = to_device(asked.slots, self._device)
+        pages = PageIds(asked.pages, self._device)
+        for layer in range(pools.device.shape.layers):
+            for part in pools.device.shape.parts:
+                for first in range(0, len(asked.pages), pools.chunk_pages):
+                    end = min(first + pools.chunk_pages, len(asked.pages))
+                    rows = slots[first * pools.page_size : end * pools.page_size]
+                    self._chunk(pools, asked.kind, layer, part, rows, pages.part(first, end))
+            if copy is not None:
+                there = _CUDA.Event()
+                there.record(self.stream)
+                copy.there.append(there)
 
-    def _chunk(self, kind: str, layer: int, part: str, slots: torch.Tensor, pages: PageIds) -> None:
+    def _chunk(self, pools: _Pools, kind: str, layer: int, part: str, slots: torch.Tensor, pages: PageIds) -> None:
         """Pages that fit the staging buffer, of one layer and part."""
-        held = self._slots[layer, part]
-        by_page = self._staging[: len(pages.host)]
+        held = pools.slots[layer, part]
+        by_page = pools.staged(self._staging, len(pages.host))
         by_token = by_page.view(len(slots), held.shape[1])
         if kind == "backup":
             torch.index_select(held, 0, slots, out=by_token)
-            self._pages.write(layer, part, pages, by_page)
+            pools.pages.write(layer, part, pages, by_page)
         else:
-            self._pages.read(layer, part, pages, by_page)
+            pools.pages.read(layer, part, pages, by_page)
             held.index_copy_(0, slots, by_token)
 
     def take_over(self) -> "list[StreamCopy]":

@@ -28,7 +28,8 @@ class Copy(Protocol):
         """Its ordinal."""
 
     def wait_layer(self, layer: int) -> None:
-        """What the calling thread does next (on CUDA: what its current stream does next) sees this layer's bytes.
+        """What the calling thread does next (on CUDA: what its current stream does next) sees this layer's bytes,
+        and all rows of components that the operation copies beside them.
 
         It says nothing of other layers: they may come in any order.
 
@@ -44,9 +45,11 @@ class Copy(Protocol):
 class CopyEngine(Protocol):
     """Copies of one rank. Backups and load-backs are two first-in-first-out queues, apart from each other.
 
-    An engine that copies what `Start.parts` names as well, beside the keys and values of each page, says so by an
-    attribute, `copies_components = True`. For any other a driver takes no components: what storage got from host would
-    be rows that nobody wrote. Those of this package copy keys and values alone.
+    An engine that copies what `Start.parts` names as well, beside the keys and values of each page and before their end
+    is reported, says so by an attribute, `copies_components = True`. For any other a driver takes no components: what
+    storage got from host would be rows that nobody wrote. One that has an attribute `components` as well, names in the
+    order of its bits and None for what this rank has no layers of, is held against the cache's. Those of this package
+    have both, and copy the components of which they were given pools.
     """
 
     def attach(self, board: Board) -> None:

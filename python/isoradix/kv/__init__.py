@@ -5,7 +5,7 @@ from isoradix import pages_within
 from isoradix.kv.device import DevicePool
 from isoradix.kv.host import HostPool, Layout
 from isoradix.kv.memory import HostMemoryError
-from isoradix.kv.shape import KVShape, MHAShape, MLAShape
+from isoradix.kv.shape import KVShape, MHAShape, MLAShape, StateShape
 
 __all__ = [
     "DevicePool",
@@ -15,5 +15,6 @@ __all__ = [
     "Layout",
     "MHAShape",
     "MLAShape",
+    "StateShape",
     "pages_within",
 ]

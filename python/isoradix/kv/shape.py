@@ -10,6 +10,7 @@ from isoradix.kv import checks
 LAYERS_MAX: Final = 1 << 12
 HEADS_MAX: Final = 1 << 12
 WIDTH_MAX: Final = 1 << 16
+STATE_MAX: Final = 1 << 30
 
 
 class KVShape(Protocol):
@@ -116,6 +117,41 @@ class MLAShape:
     def describe(self) -> str:
         """For the agreement at start; without the layers, which differ between pipeline stages."""
         return f"mla width={self.width} dtype={_name(self.dtype)}"
+
+
+@dataclass(frozen=True)
+class StateShape:
+    """What a recurrent layer keeps at the end of a page, in one row: a pool of it has a row a page, so page_size 1.
+
+    Args:
+        layers: recurrent layers of this rank, 1 to 4096.
+        width: elements of one layer's state, 1 to 2**30.
+        dtype: type of an element.
+
+    Raises:
+        InvalidInputError: a number is out of its range.
+        InputTypeError: a number is not an int, or the dtype not one of torch.
+    """
+
+    layers: int
+    width: int
+    dtype: torch.dtype
+
+    parts: ClassVar[tuple[str, ...]] = ("state",)
+
+    def __post_init__(self) -> None:
+        _layers(self.layers)
+        checks.whole("width", self.width, 1, STATE_MAX, "pass the elements of one layer's state")
+        checks.dtype(self.dtype)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of a row in all layers: those of a page's state."""
+        return _bytes_per_token(self)
+
+    def describe(self) -> str:
+        """For the agreement at start; without the layers, which differ between pipeline stages."""
+        return f"state width={self.width} dtype={_name(self.dtype)}"
 
 
 def _layers(layers: int) -> None:

@@ -4,9 +4,9 @@ A component's part of a page has a key of its own, and a row of its own in host 
 comes, stays and goes with its page, and nothing is allotted for it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from isoradix import IntSequence, InvalidInputError
 from isoradix.storage.keys import KeyScheme
@@ -14,6 +14,14 @@ from isoradix.storage.views import Order, PageViews
 
 if TYPE_CHECKING:
     from isoradix.kv import HostPool
+
+
+Mover: TypeAlias = Literal["storage", "the copy engine"]
+
+_GIVEN: Final[Mapping[Mover, str]] = {
+    "storage": "StorageTier a ComponentPages",
+    "the copy engine": "engine_for a ComponentPools",
+}
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,16 @@ class ComponentPages:
         return cls(name, keys, lambda pages: PageViews.whole(memory, row_bytes, pages))
 
 
-def check_components(cache: Iterable[str], elsewhere: Iterable[str], storage: Sequence[str | None]) -> None:
-    """Refuses storage that would take one component for another: a component is a bit, by its place.
+def check_components(
+    cache: Iterable[str], elsewhere: Iterable[str], storage: Sequence[str | None], mover: Mover = "storage"
+) -> None:
+    """Refuses storage, or a copy engine, that would take one component for another: a component is a bit, by its place.
 
     Args:
         cache: the cache's components, as "NAME=KIND".
         elsewhere: names of those that this rank's stage has no layers of.
-        storage: names of those that storage moves; None for what is not here.
+        storage: names of those that it moves; None for what is not here.
+        mover: what moves them.
 
     Raises:
         InvalidInputError: they are others, or in another order.
@@ -68,8 +79,6 @@ def check_components(cache: Iterable[str], elsewhere: Iterable[str], storage: Se
     names = [each.partition("=")[0] for each in cache]
     wanted = [None if name in without else name for name in names]
     if list(storage) != wanted:
-        what = f"storage has the components {list(storage)}, and this rank's cache has {wanted}"
-        hint = (
-            "give StorageTier a ComponentPages for each, in the cache's order, None for those in components_elsewhere"
-        )
+        what = f"{mover} has the components {list(storage)}, and this rank's cache has {wanted}"
+        hint = f"give {_GIVEN[mover]} for each, in the cache's order, None for those in components_elsewhere"
         raise InvalidInputError(f"{what}\nhint: {hint}")
