@@ -51,7 +51,7 @@ class Pair(NamedTuple):
 
 
 class Run:
-    """A replay, stopped until its turn."""
+    """A replay, stopped between its turns."""
 
     def __init__(self, given: argparse.Namespace, out: Path, journal: Path | None) -> None:
         command = [
@@ -62,9 +62,12 @@ class Run:
         self._out = out
         with out.open("wb") as output:
             self._process = subprocess.Popen(command, stdout=output)
+        self._signal(signal.SIGSTOP)
 
     def turn(self) -> bool:
         """Goes on for a while, if it has not ended."""
+        if self._process.poll() is not None:
+            return False
         self._signal(signal.SIGCONT)
         try:
             self._process.wait(TURN_S)
@@ -98,15 +101,18 @@ class Run:
 def pair(given: argparse.Namespace) -> Pair:
     with tempfile.TemporaryDirectory(dir=given.folder) as made:
         folder = Path(made)
-        runs = [Run(given, folder / "without", None), Run(given, folder / "with", folder / "journals")]
+        runs = []
         try:
+            runs.append(Run(given, folder / "without", None))
+            runs.append(Run(given, folder / "with", folder / "journals"))
             while [run for run in runs if run.turn()]:
                 pass
         finally:
             for run in runs:
                 run.kill()
         written = sum(path.stat().st_size for path in folder.glob("journals/*/*.journal"))
-        return Pair(*(run.times() for run in runs), written)
+        without, with_journal = (run.times() for run in runs)
+        return Pair(without, with_journal, written)
 
 
 def main() -> None:

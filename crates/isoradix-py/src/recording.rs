@@ -4,6 +4,7 @@
 //! arguments are written where they belong, and what the cache decided is taken from the cache, without a Python object for either.
 
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{IoSlice, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -99,8 +100,13 @@ impl Default for Log {
             block
         };
         let spare = std::iter::repeat_with(block).take(SPARE).collect();
-        Self { keys: KeyLog::default(), block: block(), added: 0, spare: Arc::new(Mutex::new(spare)), ended: false }
+        Self { keys: KeyLog::new(secret()), block: block(), added: 0, spare: Arc::new(Mutex::new(spare)), ended: false }
     }
+}
+
+/// Another one for each log.
+fn secret() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// Memory of blocks that are written: to get new memory for each would cost as much as to fill it.

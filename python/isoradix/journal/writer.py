@@ -94,7 +94,8 @@ class SegmentWriter:
                         self._waiting -= len(block)
         except OSError as error:
             self._fail(error)
-        self.cpu_ms = time.thread_time_ns() / 1e6
+        finally:
+            self.cpu_ms = time.thread_time_ns() / 1e6
 
     def _count(self, size: int) -> None:
         """So much more is in the newest segment: gives up the oldest, as far as that is too much."""

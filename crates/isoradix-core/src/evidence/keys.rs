@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::beginnings::Beginnings;
+use super::beginnings::{Beginnings, Secret};
 use super::packing;
 use crate::ints::Ints;
 
@@ -30,7 +30,7 @@ const PLACES: usize = 1 << 16;
 
 /// The last keys that were written, and where their beginnings are found again.
 ///
-/// No token is kept: a beginning is known by its length and a hash of 64 bits. The table of beginnings may forget
+/// No token is kept: a beginning is known by its length and its hash under a secret. The table of beginnings may forget
 /// one; that costs bytes, and nothing else.
 #[derive(Debug)]
 pub struct KeyLog {
@@ -41,6 +41,7 @@ pub struct KeyLog {
     beginnings: Box<[Beginning]>,
     /// Those of the key at hand, the shortest first.
     marks: Vec<Beginning>,
+    secret: Secret,
 }
 
 /// The first tokens of a key.
@@ -52,15 +53,23 @@ struct Beginning {
     number: u32,
 }
 
-impl Default for KeyLog {
-    fn default() -> Self {
+impl KeyLog {
+    /// One that has written nothing.
+    ///
+    /// Hashes are keyed by the secret, which nobody who chooses tokens may know. What is written does not depend on it.
+    #[must_use]
+    pub fn new(secret: u64) -> Self {
         // Not zeros, which are memory that the machine gives piece by piece, while a scheduler waits.
         let nothing = Beginning { hash: u64::MAX, length: u32::MAX, number: 0 };
-        Self { kept: VecDeque::new(), first: 1, beginnings: vec![nothing; PLACES].into(), marks: Vec::new() }
+        Self {
+            kept: VecDeque::new(),
+            first: 1,
+            beginnings: vec![nothing; PLACES].into(),
+            marks: Vec::new(),
+            secret: Secret::new(secret),
+        }
     }
-}
 
-impl KeyLog {
     /// Appends a key to `out`. Only the low 32 bits of its values count.
     pub fn append(&mut self, key: Ints<'_>, out: &mut Vec<u8>) {
         match key {
@@ -97,7 +106,7 @@ impl KeyLog {
     /// Hashes the beginnings of a key: twice as many tokens each time up to the stride, then a stride more, and all of them.
     fn mark(&mut self, key: &[u32]) {
         self.marks.clear();
-        let mut hashed = Beginnings::new();
+        let mut hashed = Beginnings::new(&self.secret);
         let (mut from, mut to) = (0, SHORTEST);
         while from < key.len() {
             let end = to.min(key.len());
@@ -187,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_key_takes_what_it_has_beyond_an_earlier_one() {
-        let mut log = KeyLog::default();
+        let mut log = KeyLog::new(1);
         let key = counted(70_000, 5000);
         assert_eq!(written(&mut log, &key).len(), 13 + 17 * 5000 / 8);
         assert_eq!(written(&mut log, &key).len(), 13, "the same again");
@@ -204,7 +213,7 @@ mod tests {
 
     #[test]
     fn only_the_last_keys_are_kept() {
-        let mut log = KeyLog::default();
+        let mut log = KeyLog::new(1);
         for key in 0..6000 {
             written(&mut log, &counted(key << 10, 1000));
         }
@@ -217,7 +226,7 @@ mod tests {
 
     #[test]
     fn keys_are_kept_as_long_as_they_are_used() {
-        let (mut log, mut reader) = (KeyLog::default(), Reader::default());
+        let (mut log, mut reader) = (KeyLog::new(1), Reader::default());
         let (hot, cold) = (counted(1 << 20, 1024), counted(1 << 21, 1024));
         let mut write = |key: &[u32]| {
             let bytes = written(&mut log, key);
@@ -240,7 +249,7 @@ mod tests {
 
     #[test]
     fn keys_that_grow_bit_by_bit_are_read_as_they_were_written() {
-        let (mut log, mut reader) = (KeyLog::default(), Reader::default());
+        let (mut log, mut reader) = (KeyLog::new(1), Reader::default());
         for length in (16..6000).step_by(16) {
             let key = counted(0, length);
             let bytes = written(&mut log, &key);
@@ -257,7 +266,7 @@ mod tests {
             let sources: [Vec<u32>; 4] = std::array::from_fn(|n| {
                 (0..2000u32).map(|at| if at < 700 { at } else { at.wrapping_mul(2_654_435_761) >> (8 * n) }).collect()
             });
-            let (mut log, mut reader) = (KeyLog::default(), Reader::default());
+            let (mut log, mut reader) = (KeyLog::new(1), Reader::default());
             for (source, length, rest) in made {
                 let key = [&sources[source][..length], &rest].concat();
                 let bytes = written(&mut log, &key);
@@ -269,8 +278,8 @@ mod tests {
         fn any_width_of_the_caller_is_the_same(key in prop::collection::vec(any::<u32>(), 0..50)) {
             let wide: Vec<i64> = key.iter().map(|token| i64::from(*token)).collect();
             let mut out = Vec::new();
-            KeyLog::default().append(Ints::I64(&wide), &mut out);
-            prop_assert_eq!(out, written(&mut KeyLog::default(), &key));
+            KeyLog::new(1).append(Ints::I64(&wide), &mut out);
+            prop_assert_eq!(out, written(&mut KeyLog::new(1), &key));
         }
     }
 }

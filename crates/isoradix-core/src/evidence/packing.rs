@@ -98,11 +98,11 @@ fn pack<const WIDTH: usize>(groups: &[[u32; GROUP]], out: &mut Vec<u8>) {
 fn row<const WIDTH: usize, const AT: usize>(tokens: &[[u32; COLUMNS]]) -> [u32; COLUMNS] {
     let (begin, end) = (AT * 32, AT * 32 + 32);
     let mut row = [0; COLUMNS];
-    for at in begin / WIDTH..end.div_ceil(WIDTH) {
-        let bit = at * WIDTH;
-        for column in 0..COLUMNS {
-            let token = tokens[at][column];
-            row[column] |= if bit < begin { token >> (begin - bit) } else { token << (bit - begin) };
+    let first = begin / WIDTH;
+    for (at, tokens) in tokens[first..end.div_ceil(WIDTH)].iter().enumerate() {
+        let bit = (first + at) * WIDTH;
+        for (word, token) in row.iter_mut().zip(tokens) {
+            *word |= if bit < begin { token >> (begin - bit) } else { token << (bit - begin) };
         }
     }
     row

@@ -120,7 +120,7 @@ class TieredIsoradixCache(IsoradixCache):
         self._loads = False
 
     def _promised(self) -> int:
-        """What is left of a prompt in chunks, and a page for each request that runs, in whichever batch of a pipeline.
+        """What is left of a prompt in chunks, and a page for each request in a batch, also of those on their way.
 
         The server admits such a prompt once, for all its chunks, and does not look again whether there is room for the
         next. And the last request of a batch is aborted if it gets no page, since those of the batches that are on
@@ -129,8 +129,7 @@ class TieredIsoradixCache(IsoradixCache):
         scheduler = None if self._scheduler is None else self._scheduler()
         if scheduler is None:
             return 0
-        batches = getattr(scheduler, "running_mbs", None) or [scheduler.running_batch]
-        promised: int = self.page_size * sum(len(batch.reqs) for batch in batches)
+        promised: int = self.page_size * len(scheduler.collect_inflight_reqs())
         if (request := scheduler.chunked_req) is not None:
             promised += len(request.full_untruncated_fill_ids) - request.extend_end + self.page_size
         return promised
