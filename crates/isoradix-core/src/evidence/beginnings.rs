@@ -12,13 +12,16 @@ const PRIME: u64 = (1 << 61) - 1;
 #[derive(Debug)]
 pub(super) struct Secret {
     words: [u64; WORDS],
-    point: u64,
+    /// Of a point: itself, its square and its cube.
+    powers: [u64; 3],
 }
 
 impl Secret {
     pub(super) fn new(seed: u64) -> Self {
         let words = std::array::from_fn(|at| hash::mix(seed, at as u64));
-        Self { words, point: reduce(hash::mix(seed, WORDS as u64).into()) }
+        let point = reduce(hash::mix(seed, WORDS as u64).into());
+        let times = |one: u64| reduce(u128::from(one) * u128::from(point));
+        Self { words, powers: [point, times(point), times(times(point))] }
     }
 }
 
@@ -45,9 +48,6 @@ impl<'a> Beginnings<'a> {
 
     /// Takes more tokens, not beyond the end of a block.
     pub(super) fn update(&mut self, tokens: &[u32]) {
-        if self.filled == BLOCK {
-            (self.polynomial, self.sum, self.filled) = (self.with_block(), 0, 0);
-        }
         debug_assert!(self.filled.is_multiple_of(4) && self.filled + tokens.len() <= BLOCK, "pieces that fill blocks");
         let (quads, rest) = tokens.as_chunks::<4>();
         let (keys, _) = self.secret.words[self.filled / 2..].as_chunks();
@@ -63,22 +63,23 @@ impl<'a> Beginnings<'a> {
         self.sum = sum;
         self.filled += tokens.len();
         self.length += tokens.len();
+        if self.filled == BLOCK {
+            (self.polynomial, self.sum, self.filled) = (self.with_block(), 0, 0);
+        }
     }
 
     /// Of all tokens so far.
     pub(super) fn hash(&self) -> u64 {
-        self.next(self.with_block(), self.length as u64)
+        let blocks = if self.filled > 0 { self.with_block() } else { self.polynomial };
+        reduce(u128::from(blocks) * u128::from(self.secret.powers[0]) + self.length as u128)
     }
 
+    /// The polynomial with the block at hand, whose sum is three coefficients.
     fn with_block(&self) -> u64 {
         const PART: u128 = (1 << 60) - 1;
-        [self.sum & PART, self.sum >> 60 & PART, self.sum >> 120]
-            .into_iter()
-            .fold(self.polynomial, |state, part| self.next(state, u64::try_from(part).expect("60 bits")))
-    }
-
-    fn next(&self, state: u64, coefficient: u64) -> u64 {
-        reduce(u128::from(state) * u128::from(self.secret.point) + u128::from(coefficient))
+        let [point, square, cube] = self.secret.powers.map(u128::from);
+        let [high, middle, low] = [self.sum >> 120, self.sum >> 60 & PART, self.sum & PART];
+        reduce(u128::from(self.polynomial) * cube + high * square + middle * point + low)
     }
 }
 
@@ -88,10 +89,12 @@ fn product(tokens: [u32; 4], keys: [u64; 2]) -> u128 {
     u128::from(word(0).wrapping_add(keys[0])) * u128::from(word(2).wrapping_add(keys[1]))
 }
 
-/// Modulo 2^61 - 1, of less than 2^122.
+/// Modulo 2^61 - 1, of less than 2^124.
 fn reduce(value: u128) -> u64 {
+    const BITS: u32 = PRIME.count_ones();
     let low = u64::try_from(value & u128::from(PRIME)).expect("61 bits");
-    let sum = low + u64::try_from(value >> 61).expect("61 bits");
+    let sum = low + u64::try_from(value >> BITS).expect("63 bits");
+    let sum = (sum & PRIME) + (sum >> BITS);
     if sum >= PRIME { sum - PRIME } else { sum }
 }
 
@@ -135,8 +138,9 @@ mod tests {
         for value in [0, 1, PRIME - 1, PRIME, PRIME + 1, u64::MAX].map(u128::from) {
             assert_eq!(u128::from(reduce(value)), value % u128::from(PRIME));
         }
-        let most = u128::from(PRIME - 1) * u128::from(PRIME - 1) + ((1 << 60) - 1);
-        assert_eq!(u128::from(reduce(most)), most % u128::from(PRIME));
+        for value in [u128::from(PRIME - 1).pow(2), (1 << 122) - 1, (1 << 124) - 1] {
+            assert_eq!(u128::from(reduce(value)), value % u128::from(PRIME));
+        }
     }
 
     proptest! {
