@@ -70,9 +70,20 @@ Components: TypeAlias = Sequence[ComponentPools | None]
 """In the order of the cache's components; None for one that this rank's stage has no layers of."""
 
 
-def component_names(components: Components) -> tuple[str | None, ...]:
-    """Their names, None for what is not here."""
-    return tuple(None if each is None else each.name for each in components)
+class WithComponents:
+    """An engine that was given pools of components, or of none."""
+
+    _components: tuple[ComponentPools | None, ...]
+
+    @property
+    def components(self) -> tuple[str | None, ...]:
+        """What it copies beside keys and values: names, in order; None for what is not here."""
+        return tuple(None if each is None else each.name for each in self._components)
+
+    @property
+    def copies_components(self) -> bool:
+        """Whether it was given pools of components: see `CopyEngine`."""
+        return bool(self._components)
 
 
 def check_component_pools(components: Components, device: "DevicePool", host: "HostPool") -> None:

@@ -5,7 +5,7 @@ import weakref
 from queue import SimpleQueue
 
 from isoradix import Board, CopyProgress, Start
-from isoradix.copies.components import Components, component_names
+from isoradix.copies.components import Components, WithComponents
 from isoradix.copies.operations import OpenCopy, Operations
 from isoradix.copies.rows import RowCopier
 from isoradix.copies.transfer import Transfer, check_all_pools, transfer
@@ -37,7 +37,7 @@ class ThreadCopy(OpenCopy):
         self.progress.stop()
 
 
-class CpuCopyEngine:
+class CpuCopyEngine(WithComponents):
     """A thread for backups and one for load-backs: see `CopyEngine`.
 
     A thread needs the GIL twice a copy, for microseconds, and so does who waits for a layer. A cancelled copy stops
@@ -61,16 +61,6 @@ class CpuCopyEngine:
         self._copier = RowCopier(device, host, components)
         self._queues = {kind: _Queue(kind, self._copier, self._operations) for kind in ("backup", "load_back")}
         self._finalizer = weakref.finalize(self, _close, self._operations, list(self._queues.values()), self._copier)
-
-    @property
-    def components(self) -> tuple[str | None, ...]:
-        """What it copies beside keys and values: names, in order; None for what is not here."""
-        return component_names(self._components)
-
-    @property
-    def copies_components(self) -> bool:
-        """Whether it was given pools of components: see `CopyEngine`."""
-        return bool(self._components)
 
     def attach(self, board: Board) -> None:
         """The board to report to: see `CopyEngine`."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 
 from isoradix import Board, InvalidInputError, Start
-from isoradix.copies.components import Components, component_names
+from isoradix.copies.components import Components, WithComponents
 from isoradix.copies.mapped import CopiedPages, HostPages, MappedPages, PageIds, can_map, to_device
 from isoradix.copies.operations import OpenCopy, Operations
 from isoradix.copies.transfer import Transfer, check_all_pools, transfer
@@ -19,7 +19,7 @@ _CUDA: Final[Any] = torch.cuda  # torch types its classes only in part
 STAGING_BYTES: Final = 32 << 20
 
 
-class CudaCopyEngine:
+class CudaCopyEngine(WithComponents):
     """A stream for backups and one for load-backs, with no thread: see `CopyEngine`.
 
     In each layer and part a copy goes by way of a staging buffer on the device: one kernel between slots and staging,
@@ -58,16 +58,6 @@ class CudaCopyEngine:
         own = _Pools(device, host, self.mapped)
         beside = [_Pools(each.device, each.host, self.mapped) for each in there]
         self._streams = {kind: _Stream(own, beside) for kind in ("backup", "load_back")}
-
-    @property
-    def components(self) -> tuple[str | None, ...]:
-        """What it copies beside keys and values: names, in order; None for what is not here."""
-        return component_names(self._components)
-
-    @property
-    def copies_components(self) -> bool:
-        """Whether it was given pools of components: see `CopyEngine`."""
-        return bool(self._components)
 
     def attach(self, board: Board) -> None:
         """The board to report to: see `CopyEngine`."""

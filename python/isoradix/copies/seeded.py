@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from random import Random
 
 from isoradix import Board, Start
-from isoradix.copies.components import Components, component_names
+from isoradix.copies.components import Components, WithComponents
 from isoradix.copies.operations import OpenCopy, Operations
 from isoradix.copies.rows import RowCopier
 from isoradix.copies.transfer import Transfer, check_all_pools, transfer
 from isoradix.kv import DevicePool, HostPool
 
 
-class SeededCopyEngine:
+class SeededCopyEngine(WithComponents):
     """Nothing moves but by `pick`: one layer of the first backup or of the first load-back, whichever the seed says.
 
     The layers of a copy come in any order, and those of its components among them. What a copy will write to is
@@ -40,16 +40,6 @@ class SeededCopyEngine:
         self._copier = RowCopier(device, host, components)
         self._queues: dict[str, deque[SeededCopy]] = {"backup": deque(), "load_back": deque()}
         self._lock = threading.RLock()
-
-    @property
-    def components(self) -> tuple[str | None, ...]:
-        """What it copies beside keys and values: names, in order; None for what is not here."""
-        return component_names(self._components)
-
-    @property
-    def copies_components(self) -> bool:
-        """Whether it was given pools of components: see `CopyEngine`."""
-        return bool(self._components)
 
     def attach(self, board: Board) -> None:
         """The board to report to: see `CopyEngine`."""
