@@ -78,11 +78,11 @@ def calls(given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """See above."""
     from benches.storage.calls import rates
 
-    for page_kib in (256, 1024):
-        for one in rates(page_kib, 32, given.rounds):
+    for page_kib, pages in ((256, 32), (256, 128), (1024, 32)):
+        for one in rates(page_kib, pages, given.rounds):
             speeds = ", ".join(f"{name} {speed:.2f}" for name, speed in one.gb_per_s.items())
             yield (
-                (f"{one.verb} of 32 pages of {page_kib} KiB: {speeds} GB/s; backend to own calls {one.ratio:.2f}"),
+                (f"{one.verb} of {pages} pages of {page_kib} KiB: {speeds} GB/s; backend to own calls {one.ratio:.2f}"),
                 {**asdict(one), "ratio": one.ratio},
             )
 

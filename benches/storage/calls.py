@@ -24,6 +24,8 @@ class Rate:
     """Medians; the ratio is that within a round."""
 
     page_kib: int
+    pages: int
+    """Of a batch."""
     verb: str
     gb_per_s: dict[str, float]
     ratio: float
@@ -112,14 +114,15 @@ def _rates(server: MooncakeServer, backend: Backend, page_bytes: int, pages: int
             ways[name].remove(keys)
     size = pages * page_bytes / 1e9
     return [
-        _rate(page_bytes >> 10, verb, size, {name: seconds[verb, name] for name in ways}) for verb in ("put", "get")
+        _rate(page_bytes >> 10, pages, verb, size, {name: seconds[verb, name] for name in ways})
+        for verb in ("put", "get")
     ]
 
 
-def _rate(page_kib: int, verb: str, size: float, seconds: dict[str, list[float]]) -> Rate:
+def _rate(page_kib: int, pages: int, verb: str, size: float, seconds: dict[str, list[float]]) -> Rate:
     speeds = {name: size / statistics.median(taken) for name, taken in seconds.items()}
     ratios = [own / ours for own, ours in zip(seconds["own calls"], seconds["backend"], strict=True)]
-    return Rate(page_kib, verb, speeds, statistics.median(ratios))
+    return Rate(page_kib, pages, verb, speeds, statistics.median(ratios))
 
 
 def _timed(call: Callable[[list[bytes]], None], keys: list[bytes]) -> float:

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use isoradix_core::{Ints, PageHash, page_hashes as hash_pages};
-use isoradix_store::{
-    Call, FileStore as Store, Layout, Options, PageMut, PageRef, SEAL_BYTES, Seal, Status, StoreError,
-};
+use isoradix_store::{Call, FileStore as Store, Layout, Options, PageMut, PageRef, SEAL_BYTES, Status, StoreError};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -435,7 +433,7 @@ impl<'a> Places<'a> {
     }
 
     fn seals(&self, keys: &[&[u8]]) -> Vec<[u8; SEAL_BYTES]> {
-        let seal = |(key, starts): (&&[u8], &[usize])| Seal::of(key, starts.iter().map(|start| self.piece(*start)));
-        keys.iter().zip(self.starts.chunks(self.pieces)).map(seal).collect()
+        let page = |starts: &[usize]| PageRef::new(starts.iter().map(|start| self.piece(*start)).collect());
+        isoradix_store::seals(keys, &self.starts.chunks(self.pieces).map(page).collect::<Vec<_>>())
     }
 }

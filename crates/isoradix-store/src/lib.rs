@@ -4,7 +4,7 @@
 //! order in which they are given up follows from one log that is only ever appended to. Nothing that is read is believed before
 //! its seal fits. Layers, each importing only from those before it:
 //!
-//! 1. `checksum`, `seal`, `status`, `call`, `page`: values
+//! 1. `checksum`, `share`, `status`, `call`, `page`, `seal`: values, and threads that share a batch
 //! 2. `names`: where a page's file is
 //! 3. `record`, `ledger`: which pages there are, and which goes first
 //! 4. `transfer`: one page to and from its file
@@ -19,6 +19,7 @@ mod names;
 mod page;
 mod record;
 mod seal;
+mod share;
 mod status;
 mod store;
 mod transfer;
@@ -28,6 +29,6 @@ pub use checksum::checksum;
 pub use error::StoreError;
 pub use names::{KEY_BYTES_MAX, Layout};
 pub use page::{PageMut, PageRef};
-pub use seal::{SEAL_BYTES, Seal};
+pub use seal::{SEAL_BYTES, Seal, seals};
 pub use status::Status;
 pub use store::{FileStore, Options, Usage};

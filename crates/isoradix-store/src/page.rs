@@ -57,6 +57,11 @@ impl<'a> PageRef<'a> {
         self.pieces.iter().map(|piece| piece.len() as u64).sum()
     }
 
+    /// The pieces, in order.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.pieces.iter().copied()
+    }
+
     /// As of [`PageMut`].
     pub(crate) fn chunks(&self, size: usize) -> Vec<Vec<IoSlice<'a>>> {
         let mut cut = Cut::new(size);

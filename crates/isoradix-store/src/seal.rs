@@ -1,9 +1,14 @@
 //! What is stored behind a page's bytes: it fits only these bytes under this key.
 
 use crate::checksum::Checksum;
+use crate::page::PageRef;
+use crate::share;
 
 /// Bytes of a seal: magic, version, zeros, length, checksum; little-endian.
 pub const SEAL_BYTES: usize = 32;
+
+/// A thread adds up fewer bytes before another one has begun.
+const SHARED_BYTES: u64 = 16 << 20;
 
 const MAGIC: [u8; 4] = *b"IRXP";
 const VERSION: u16 = 1;
@@ -59,6 +64,23 @@ impl Seal {
     }
 }
 
+/// The seals of whole pages, each with its key, on several threads if there are many bytes.
+#[must_use]
+pub fn seals(keys: &[&[u8]], pages: &[PageRef<'_>]) -> Vec<[u8; SEAL_BYTES]> {
+    let mut seals = vec![[0; SEAL_BYTES]; pages.len()];
+    let items = seals.iter_mut().zip(keys).zip(pages);
+    share::share(
+        share::threads(),
+        pages.iter().map(PageRef::bytes).sum(),
+        SHARED_BYTES,
+        items,
+        |((seal, key), page)| {
+            *seal = Seal::of(key, page.pieces());
+        },
+    );
+    seals
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +94,18 @@ mod tests {
         assert_ne!(of(b"bytes", b"key"), right);
         assert_ne!(of(b"kez", b"bytes"), right);
         assert_ne!(of(b"key", b"bytes\0"), right);
+    }
+
+    #[test]
+    fn many_are_what_each_is() {
+        let bytes: Vec<u8> = (0..=250).cycle().take(24 << 20).collect();
+        let keys: Vec<[u8; 1]> = (0..48).map(|key| [key]).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 1]>::as_slice).collect();
+        let pages: Vec<_> = bytes.chunks(512 << 10).map(|page| PageRef::new(page.chunks(50_000).collect())).collect();
+        let each: Vec<_> = keys.iter().zip(&pages).map(|(key, page)| Seal::of(key, page.pieces())).collect();
+        assert_eq!(seals(&keys, &pages), each);
+        assert_eq!(seals(&keys[..1], &pages[..1]), each[..1]);
+        assert!(seals(&[], &[]).is_empty());
     }
 
     #[test]

@@ -4,9 +4,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use crate::call::Call;
@@ -14,13 +13,14 @@ use crate::error::StoreError;
 use crate::ledger::Ledger;
 use crate::names::{Layout, UNFINISHED};
 use crate::page::{PageMut, PageRef};
+use crate::share::{self, lock};
 use crate::status::Status;
 use crate::transfer::{self, Mode};
 
-/// After how long a file that nobody has finished was left by a process that is gone.
-const LEFT: Duration = Duration::from_secs(3600);
 /// A batch of fewer bytes is over before another thread has begun.
 const SHARED_BYTES: u64 = 1 << 20;
+/// After how long a file that nobody has finished was left by a process that is gone.
+const LEFT: Duration = Duration::from_secs(3600);
 
 /// How a folder is used.
 #[derive(Debug, Clone, Copy)]
@@ -84,13 +84,12 @@ impl FileStore {
         }
         remove_left_behind(&unfinished);
         let direct = direct && transfer::takes_direct(&unfinished);
-        let threads = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let mut store = Self {
             root: root.to_owned(),
             layout,
             limit,
             mode: Mode { direct, sealed: layout == Layout::Sealed },
-            threads: if options.threads.is_some() { threads } else { threads.min(4) },
+            threads: threads.map_or_else(share::threads, NonZeroUsize::get),
             ledger: None,
             evicted: AtomicU64::new(0),
         };
@@ -130,7 +129,7 @@ impl FileStore {
     pub fn get(&self, keys: &[&[u8]], pages: Vec<PageMut<'_>>, call: &Call) -> Result<(), StoreError> {
         self.check_lengths(keys, pages.len(), call)?;
         let sizes: Vec<u64> = pages.iter().map(PageMut::bytes).collect();
-        self.share(sizes.iter().sum(), pages.into_iter().enumerate(), |(index, page)| {
+        share::share(self.threads, sizes.iter().sum(), SHARED_BYTES, pages.into_iter().enumerate(), |(index, page)| {
             self.get_one(index, keys[index], page, call);
         });
         let read = |&(index, _): &(usize, &&[u8])| call.status(index) == Some(Status::Done);
@@ -207,7 +206,9 @@ impl FileStore {
         let _ = self.tell(|ledger| ledger.used(&there));
         self.make_room(missing.iter().map(|&index| bytes(index)).sum());
         let total = missing.iter().map(|&index| pages[index].bytes()).sum();
-        self.share(total, missing.iter().copied(), |index| self.put_one(index, keys[index], &pages[index], call));
+        share::share(self.threads, total, SHARED_BYTES, missing.iter().copied(), |index| {
+            self.put_one(index, keys[index], &pages[index], call);
+        });
         let put = missing.iter().copied().filter(|&index| call.status(index) == Some(Status::Done));
         let put: Vec<(&[u8], u64)> = put.map(|index| (keys[index], bytes(index))).collect();
         let _ = self.tell(|ledger| ledger.used(&put));
@@ -298,29 +299,6 @@ impl FileStore {
             return Err(StoreError::Lengths { keys: keys.len(), pages });
         }
         self.check(keys)
-    }
-
-    /// Does the items of a batch, on several threads if it is large. The next item goes to whoever is free.
-    fn share<T: Send>(&self, bytes: u64, items: impl ExactSizeIterator<Item = T> + Send, work: impl Fn(T) + Sync) {
-        let helpers = if bytes < SHARED_BYTES { 0 } else { self.threads.min(items.len()).saturating_sub(1) };
-        if helpers == 0 {
-            return items.for_each(work);
-        }
-        let items = Mutex::new(items);
-        let work = || {
-            loop {
-                let item = lock(&items).next();
-                let Some(item) = item else { return };
-                work(item);
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 0..helpers {
-                // where no thread can be had, the others do it
-                let _ = thread::Builder::new().name("isoradix-store".into()).spawn_scoped(scope, work);
-            }
-            work();
-        });
     }
 
     fn tell(&self, what: impl FnOnce(&mut Ledger) -> io::Result<()>) -> io::Result<()> {
@@ -435,9 +413,4 @@ fn remove_left_behind(folder: &Path) {
             let _ = fs::remove_file(&path);
         }
     }
-}
-
-/// Nothing that runs under these locks leaves a half-made state behind if it panics.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

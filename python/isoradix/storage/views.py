@@ -152,7 +152,9 @@ class PageViews:
         return self.pieces * self.piece_bytes
 
     def take(self, places: Sequence[int]) -> "PageViews":
-        """Some of the pages, by their places in this batch."""
+        """Some of the pages, by their places in this batch; itself if it is all of them in order."""
+        if list(places) == list(range(len(self))):
+            return self
         return PageViews(self.memory, np.ascontiguousarray(self.offsets[list(places)]), self.piece_bytes, self.spare)
 
     def read(self, place: int) -> bytes:
