@@ -123,7 +123,7 @@ def test_what_is_stored_is_found_and_fetched(backend: Backend, host: HostPool, s
     assert log.heard[1:] == [("progress", 1, 128 * PAGE), ("progress", 1, 150 * PAGE), ("ended", 1, True)]
 
 
-def test_a_page_that_cannot_be_read_fails_the_prefetch_and_is_not_found_again(
+def test_a_broken_page_ends_the_prefetch_there_and_is_not_found_again(
     backend: Backend, host: HostPool, tmp_path: Path
 ) -> None:
     tier, log = tier_over(backend, host)
@@ -134,11 +134,29 @@ def test_a_page_that_cannot_be_read_fails_the_prefetch_and_is_not_found_again(
     tier.query(query(1, run(3)))
     until(tier.answers)
     tier.start(effect(1, "prefetch", [10, 11, 12], run(3)))
-    until(lambda: ("ended", 1, False) in log.heard)
+    until(lambda: ("ended", 1, True) in log.heard)
+    progress = next(tokens for what, *_, tokens in log.heard if what == "progress")
     tier.query(query(2, run(3)))
     found = answered(tier)
     tier.close()
-    assert cast(int, found[0][1]) < 3 * PAGE
+    assert found == [(2, progress)]
+    assert progress < 3 * PAGE
+
+
+def test_a_page_evicted_since_the_question_ends_the_prefetch_there_and_is_no_failure(
+    backend: Backend, host: HostPool
+) -> None:
+    tier, log = tier_over(backend, host)
+    tier.start(effect(0, "store", [0, 1, 2], run(3)))
+    until(lambda: ("ended", 0, True) in log.heard)
+    tier.query(query(1, run(3)))
+    assert answered(tier) == [(1, 3 * PAGE)]
+    backend.remove([KEYS.of(run(3).key)[1]])
+    tier.start(effect(1, "prefetch", [10, 11, 12], run(3)))
+    until(lambda: ("ended", 1, True) in log.heard)
+    tier.close()
+    assert log.heard[1:] == [("progress", 1, PAGE), ("ended", 1, True)]
+    assert bytes_of(host, [10]) == bytes_of(host, [0])
 
 
 def test_a_question_that_fails_is_a_failure_of_this_rank(backend: Backend, host: HostPool) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from isoradix import Board, InvalidInputError, Query, Start, StoredRun
 from isoradix.copies.operations import OpenCopy, Operations
-from isoradix.storage.backend import Backend
+from isoradix.storage.backend import Backend, Outcome
 from isoradix.storage.call import Status
 from isoradix.storage.components import ComponentPages
 from isoradix.storage.errors import StorageError, TemporaryStorageError, first_line
@@ -226,7 +226,9 @@ class StorageTier:
             self._board.post_progress(copy.operation, done * self._page)
             if outcome.leading < len(views):
                 self._forget(batch, outcome.statuses)
-                raise _short(f"{done} of {len(effect.pages)} pages have come", outcome.statuses, outcome.error)
+                if _is_miss(outcome):
+                    return
+                raise _short(f"{done} of {len(effect.pages)} pages have come", outcome)
 
     def _store(self, copy: OpenCopy, effect: Start) -> None:
         if not self._writes:
@@ -242,11 +244,11 @@ class StorageTier:
                 views = self._views(pages[first : first + BATCH_PAGES])
                 outcome = self._ways["store"].put(keys[first : first + len(views)], views)
                 if outcome.leading < len(views):
-                    raise _short("not all pages were taken", outcome.statuses, outcome.error)
+                    raise _short("not all pages were taken", outcome)
         self._move_beside(copy, effect, "store")
 
     def _move_beside(self, copy: OpenCopy, effect: Start, how: Literal["prefetch", "store"]) -> bool:
-        """Reads or writes what goes beside the pages; False if nobody wants it any more."""
+        """Reads or writes what goes beside the pages; False if not all is there, or nobody wants it any more."""
         for bit, component in self._beside:
             places = np.flatnonzero(effect.parts & bit)
             names = [key for run in effect.stored for key in self._keys_of(run, component.keys)] if len(places) else []
@@ -261,7 +263,9 @@ class StorageTier:
                 if outcome.leading < len(views):
                     if how == "prefetch":
                         self._forget(keys, outcome.statuses)
-                    raise _short("not all that lies beside the pages was moved", outcome.statuses, outcome.error)
+                        if _is_miss(outcome):
+                            return False
+                    raise _short("not all that lies beside the pages was moved", outcome)
         return True
 
     def _forget(self, keys: Sequence[bytes], statuses: Sequence[Status]) -> None:
@@ -281,11 +285,17 @@ class StorageTier:
 
 
 _BROKEN: Final = (Status.CORRUPT, Status.WRONG_SIZE)
+_MISSES: Final = (Status.MISSING, *_BROKEN)
 
 
-def _short(what: str, statuses: Sequence[Status], error: StorageError | None) -> StorageError:
-    first = next(status for status in statuses if status is not Status.DONE)
-    why = first.name.lower().replace("_", " ") if error is None else first_line(error)
+def _is_miss(outcome: Outcome) -> bool:
+    """Whether a read ends at a page that is gone since the question, or broken: no failure of the storage."""
+    return outcome.error is None and outcome.statuses[outcome.leading] in _MISSES
+
+
+def _short(what: str, outcome: Outcome) -> StorageError:
+    first = outcome.statuses[outcome.leading]
+    why = first.name.lower().replace("_", " ") if outcome.error is None else first_line(outcome.error)
     return TemporaryStorageError(f"{what}, the next is {why}")
 
 

@@ -79,6 +79,14 @@ impl Station {
         self.ended.insert(k);
     }
 
+    /// A prefetch ends here without a failure, but only so many tokens have come: the next page was there no more.
+    pub(crate) fn end_short(&mut self, k: Ordinal, tokens: u64) {
+        self.started.remove(&k).expect("it has started");
+        self.board.post_progress(k, PerRank::observe(tokens)).unwrap();
+        self.board.ended(k, PerRank::observe(true)).unwrap();
+        self.ended.insert(k);
+    }
+
     /// Storage has failed this rank's question, and no copy begins.
     pub(crate) fn fail_question(&mut self, k: Ordinal) {
         self.queried.retain(|asked| *asked != k);

@@ -163,6 +163,25 @@ fn a_miss_beside_a_failure_is_a_failure_at_once() {
     cluster.assert_quiet();
 }
 
+/// Each rank's storage said that it had all of it, and one has evicted pages since: what all have come to counts.
+#[test]
+fn what_is_gone_by_the_read_is_a_shorter_hit_and_no_failure() {
+    let mut cluster = cluster(TWICE);
+    for round in 0..4 {
+        let (ticket, k) = prefetch(&mut cluster, 1_000 * round);
+        cluster.stations.iter_mut().for_each(|station| station.answer(k, 40));
+        cluster.vote();
+        cluster.step(&[], |_| ());
+        cluster.stations[1].end_short(k, 12);
+        cluster.settle();
+        assert_eq!(cluster.all(|station| station.rank.cache().prefetch_state(ticket)), PrefetchState::Over);
+    }
+    assert_eq!(on_host(&mut cluster), 4 * 12);
+    let prefetches = totals(&mut cluster).of(Kind::Prefetch);
+    assert_eq!((prefetches.issued, prefetches.retried, state(&mut cluster)), (4, 0, "closed"));
+    cluster.assert_quiet();
+}
+
 #[test]
 fn a_prefetch_that_failed_is_tried_again_under_its_ticket() {
     let mut cluster = cluster(TWICE);

@@ -50,7 +50,7 @@ impl Job {
 pub(crate) enum Ended {
     /// It goes on.
     Not,
-    /// All of it is copied.
+    /// All of it is copied; of a prefetch, all that is still there.
     Well,
     /// It failed.
     Badly,
@@ -147,6 +147,7 @@ impl Engine {
         match job.held {
             Some(_) => Ok(Ended::Not),
             None if job.leaves.is_some() => Ok(Ended::Left),
+            None if job.is_gone(storage) => Ok(Ended::Well),
             None => Ok(Ended::Badly),
         }
     }
@@ -203,6 +204,11 @@ impl Job {
                 Ok(())
             }
         }
+    }
+
+    /// Whether the page whose turn it is was lost since it was asked for: a miss, where one that cannot be read is a failure.
+    fn is_gone(&self, storage: &Storage) -> bool {
+        self.name().is_some_and(|name| storage.get(name).is_none())
     }
 
     /// There is not the same as readable.
