@@ -12,6 +12,7 @@ FAILURE: Final = re.compile(
     re.IGNORECASE,
 )
 HARMLESS: Final = ("Ignore import error", "Failed to load NCCL library", "OpenAI Responses API")
+CLIENT: Final = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \w+\.\w+:\d+\] ")  # Mooncake's: no rank has failed by it
 INJECTED: Final = re.compile(r"\[fault ([a-z-]+)\]")
 PREFIX: Final = re.compile(r"\[[\d-]+ [\d:]+((?: [A-Z]+\d+)*)\] *")  # [2026-11-30 00:19:12 TP1 PP0]
 SHOWN: Final = 12  # different ones
@@ -42,6 +43,8 @@ class Log:
     def _take(self, line: str) -> None:
         if fault := INJECTED.search(line):
             self.injected[fault[1]] += 1
+        elif CLIENT.match(line):
+            return
         elif FAILURE.search(line) and not any(text in line for text in HARMLESS):
             self.failed_at = self.failed_at or time.monotonic()
             prefix = PREFIX.match(line)

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Final, Self
 
 from .models import VOCABULARY
@@ -50,6 +51,7 @@ class Scenario:
     storage_policy: str = "timeout"
     attach_at: int = 0  # storage comes with this wave, counted from 1; 0: it is there from the start
     detach_at: int = 0  # and goes with this one; 0: never
+    waves_told: str = ""  # a folder, in which each wave that begins leaves a file: see `interruption`
     run: str = ""  # servers that differ in this alone do not stand for each other
     consensus_checker: bool = True  # the server's own, over the cache calls of all ranks
     faults: str = ""  # as `isoradix replay --inject` takes them, separated by blanks
@@ -78,6 +80,11 @@ class Scenario:
         if strange := sorted(set(values) - {one.name for one in fields(cls)}):
             raise ValueError(f"a scenario has no {', '.join(strange)}")
         return cls(**values)
+
+
+def marker(folder: Path, wave: int) -> Path:
+    """The file that a wave leaves when it begins; they are counted from 1."""
+    return folder / f"wave-{wave}"
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import random
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from .models import VOCABULARY, model
-from .scenario import Outcome, Scenario, Turn, waves
+from .scenario import Outcome, Scenario, Turn, marker, waves
 
 FLUSH_S: Final = 20  # a copy may still be under way; after so long, something is stuck or has leaked
 LEAVES_S: Final = 0.1
@@ -92,6 +93,8 @@ def _converse(engine: Any, scenario: Scenario, outcome: Outcome) -> None:
     histories: dict[int, list[int]] = {}
     digest = hashlib.sha256()
     for number, wave in enumerate(waves(scenario), 1):
+        if scenario.waves_told:
+            marker(Path(scenario.waves_told), number).touch()
         prompts = [histories.get(turn.conversation, []) + turn.tokens for turn in wave]
         sent = time.monotonic()
         beside = [*_leavers(engine, scenario, wave, histories), *_changes(engine, scenario, number, outcome)]

@@ -21,12 +21,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tests.storage.mooncake_server import MooncakeServer
 
 from .engines import Engines
+from .interruption import interrupted
 from .scenario import Outcome, Scenario
 
 BACKENDS: Final = ("default", "isoradix")
@@ -45,6 +47,13 @@ STORAGE_FAULTS: Final = {
     "no call returns": "storage-hang:rank={last},step=1,seed={seed}",
     "requests are aborted and retracted": "",
 }
+KILLS: Final = {
+    "the owner of the memory is killed, another one comes": MooncakeServer.restart,
+    "the master is killed, and comes back": MooncakeServer.restart_master,
+}
+"""What happens to a whole Mooncake cluster in the middle of a run."""
+KILLED_AT: Final = 8
+"""The wave, of 16."""
 CROWD: Final = {"concurrency": 8, "new_tokens": 64, "leavers": 3}
 """Of the last row: requests are retracted for lack of room, and others leave while they wait."""
 TIMEOUT_S: Final = 120
@@ -122,26 +131,34 @@ def runs_with_storage(
         tp, pp = RANKS[name]
         with contextlib.ExitStack() as stores:
             below = {backend: _store(stores, kind, folder / f"{name}-{backend}") for backend in BACKENDS}
-            for fault, text in STORAGE_FAULTS.items():
+            kills = dict.fromkeys(KILLS, "") if kind == "mooncake" else {}
+            for fault, text in {**STORAGE_FAULTS, **kills}.items():
                 crowd: dict[str, Any] = CROWD if "aborted" in fault else {}
                 usual = Scenario(l2=True, consensus_checker=False, timeout_s=TIMEOUT_S, tp=tp, pp=pp, **crowd)
                 expected = engines.run(replace(usual, backend="none", l2=False, leavers=0)).tokens
                 for seed in seeds if text else seeds[:1]:
                     for backend in BACKENDS:
-                        asked = replace(usual, backend=backend, storage=below[backend])
+                        store, cluster = below[backend]
+                        asked = replace(usual, backend=backend, storage=store)
                         if not text:
-                            engines.run(replace(asked, run="first", leavers=0))
+                            engines.run(replace(asked, run=f"first, {fault}", leavers=0))
                         scenario = replace(asked, faults=text.format(last=usual.ranks - 1, seed=seed), run=fault)
-                        outcome = engines.run(scenario)
+                        if cluster is None or fault not in KILLS:
+                            outcome = engines.run(scenario)
+                        else:
+                            told = Path(stores.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+                            scenario = replace(scenario, waves_told=str(told))
+                            with interrupted(told, KILLED_AT, partial(KILLS[fault], cluster)):
+                                outcome = engines.run(scenario)
                         yield Run(name, fault, seed, backend, scenario, outcome, outcome.tokens == expected)
 
 
-def _store(stores: contextlib.ExitStack, kind: str, folder: Path) -> str:
+def _store(stores: contextlib.ExitStack, kind: str, folder: Path) -> tuple[str, MooncakeServer | None]:
     folder.mkdir(parents=True)
     if kind == "file":
-        return f"file:{folder}"
+        return f"file:{folder}", None
     cluster = stores.enter_context(contextlib.closing(MooncakeServer(folder)))
-    return f"mooncake:{cluster.url.removeprefix('mooncake://')}"
+    return f"mooncake:{cluster.url.removeprefix('mooncake://')}", cluster
 
 
 def table(done: Sequence[Run]) -> str:

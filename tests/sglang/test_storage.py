@@ -1,14 +1,17 @@
 """The right tokens with external storage below, and a fresh server that finds there what another has left."""
 
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.storage.mooncake_server import MooncakeServer
+from tests.storage.mooncake_server import CLIENT_TTL_S, MooncakeServer
 from tests.storage.servers import running
 
 from .engines import Engines
+from .interruption import interrupted
 from .outcomes import sound, uncached
 from .scenario import Outcome, Scenario
 
@@ -29,7 +32,7 @@ def scenario(backend: str, storage: str, ranks: str, policy: str, run: str) -> S
 
 
 def run(engines: Engines, asked: Scenario) -> Outcome:
-    plain = replace(asked, storage="", run="", faults="", environment={}, leavers=0)
+    plain = replace(asked, storage="", run="", faults="", environment={}, leavers=0, waves_told="")
     none = sound(engines.run(uncached(plain)))
     outcome = sound(engines.run(asked))
     assert outcome.tokens == none.tokens
@@ -38,7 +41,7 @@ def run(engines: Engines, asked: Scenario) -> Outcome:
 
 def a_fresh_server_finds_what_another_has_left(engines: Engines, first: Scenario) -> None:
     left = run(engines, first)
-    found = run(engines, replace(first, run="second"))
+    found = run(engines, replace(first, run=f"{first.run}, again"))
     assert found.tiers[0]["storage"] > 0, "its first request hits already"
     assert found.cached_by_tier["storage"] > left.cached_by_tier["storage"]
 
@@ -59,6 +62,25 @@ def test_a_mooncake_cluster_outlives_a_server(engines: Engines, backend: str, tm
         place = cluster.url.removeprefix("mooncake://")
         first = scenario(backend, f"mooncake:{place}", ranks, "timeout", "first")
         a_fresh_server_finds_what_another_has_left(engines, first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("what", ["owner", "master"])
+def test_a_part_of_the_cluster_is_killed_while_it_serves(
+    engines: Engines, backend: str, tmp_path: Path, ranks: str, what: str
+) -> None:
+    with closing(MooncakeServer(tmp_path)) as cluster:
+        first = scenario(backend, f"mooncake:{cluster.url.removeprefix('mooncake://')}", ranks, "timeout", "first")
+        run(engines, first)
+        kill = {"owner": cluster.restart, "master": cluster.restart_master}[what]
+        with interrupted(tmp_path, 8, kill):
+            during = run(engines, replace(first, run="killed", waves_told=str(tmp_path)))
+        assert during.tiers[0]["storage"] > 0
+        time.sleep(
+            CLIENT_TTL_S
+        )  # for so long the master names pages of one that is gone, and takes them from nobody else
+        a_fresh_server_finds_what_another_has_left(engines, replace(first, run="after"))
 
 
 @pytest.mark.slow

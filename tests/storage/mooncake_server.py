@@ -14,6 +14,8 @@ from tests.ports import free_port
 
 from .servers import Opens, Process, answers, flipped, needed
 
+CLIENT_TTL_S = 10
+"""After how long without a word a master forgets a client, and the memory that it gave."""
 _OWNER = Path(__file__).with_name("mooncake_owner.py")
 
 
