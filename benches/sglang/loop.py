@@ -48,6 +48,9 @@ class Loop:
         outside: nanoseconds so far that are to be taken off: copies that the cache makes while it is called.
     """
 
+    chunk = CHUNK
+    """Tokens that a round computes at most."""
+
     def __init__(
         self, server: Server, prompts: Iterator[Prompt], order: str, tiers: bool, outside: Callable[[], int]
     ) -> None:
@@ -76,10 +79,7 @@ class Loop:
         if not (self._waiting or self._running or self._chunked):
             return False
         before = sum(self.spent.values())
-        if self.server.name == "isoradix":
-            self._timed("step", self.cache.begin_step, self._scheduler)
-        if self.tiers:
-            self._timed("step", self.cache.check_hicache_events)
+        self.idle()
         kind = "prefill" if self._prefill() else "decode"
         if kind == "decode":
             self._decode()
@@ -87,6 +87,13 @@ class Loop:
             self._timed("step", self.cache.flush_pending_backups)
         self.by_step[kind].append(sum(self.spent.values()) - before)
         return True
+
+    def idle(self) -> None:
+        """What a round begins with, also where there is nothing to do."""
+        if self.server.name == "isoradix":
+            self._timed("step", self.cache.begin_step, self._scheduler)
+        if self.tiers:
+            self._timed("step", self.cache.check_hicache_events)
 
     def _timed(self, name: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         outside, start = self._outside(), now()
@@ -104,7 +111,7 @@ class Loop:
     # prefill
 
     def _prefill(self) -> bool:
-        chunked, budget, batch = self._chunked, CHUNK, []
+        chunked, budget, batch = self._chunked, self.chunk, []
         if chunked is not None:
             self._timed("checkpoint", self.cache.checkpoint, chunked, up_to=chunked.extend_end)
             chunked.prefix_len = chunked.extend_end
