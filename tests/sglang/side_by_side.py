@@ -1,6 +1,6 @@
 """The same fault, both caches: what becomes of a real server when one rank's copies or host memory behave otherwise.
 
-    python -m tests.sglang.side_by_side                 all of it, as a table (a quarter of an hour)
+    python -m tests.sglang.side_by_side                 all of it, as a table (a third of an hour)
     python -m tests.sglang.side_by_side --seeds 0,1     other draws of the faults
     python -m tests.sglang.side_by_side --ranks pp2     one topology
     python -m tests.sglang.side_by_side --storage file  with external storage, and faults of it: file, mooncake
@@ -36,7 +36,9 @@ RANKS: Final = {"TP2": (2, 1), "PP2": (1, 2), "TP2xPP2": (2, 2)}
 FAULTS: Final = {
     "none": "",
     "late reports, 5 to 50 ms": "ack-delay:rank={last},ms=5..50,seed={seed}",
+    "late reports, 200 to 500 ms": "ack-delay:rank={last},ms=200..500,seed={seed}",
     "a host allocation fails, one in ten": "alloc-fail:rank={last},p=0.1,seed={seed}",
+    "the same, others of them": "alloc-fail:rank={last},p=0.1,seed={other}",
     "30 host pages fewer": "short-pool:rank={last},pages=30,seed={seed}",
     "the scheduler sleeps, one step in ten": "sleep:rank={last},p=0.1,ms=20..40,seed={seed}",
 }
@@ -116,7 +118,7 @@ def runs(engines: Engines, ranks: Sequence[str], seeds: Sequence[int]) -> Iterat
         expected = engines.run(replace(usual, backend="none", l2=False)).tokens
         for fault, text in FAULTS.items():
             for seed in seeds if fault != "none" else seeds[:1]:
-                faults = text.format(last=usual.ranks - 1, seed=seed)
+                faults = text.format(last=usual.ranks - 1, seed=seed, other=seed + 2)
                 for backend in BACKENDS:
                     scenario = replace(usual, faults=faults, backend=backend)
                     outcome = engines.run(scenario)

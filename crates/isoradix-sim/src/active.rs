@@ -42,6 +42,12 @@ impl Active {
         on.map(|(fault, _)| fault.size).max()
     }
 
+    /// The place in the plan of the first fault of a kind that is on.
+    pub(crate) fn first(&self, kind: FaultKind) -> Option<usize> {
+        let on = |place: &usize| self.until[*place].is_some() && self.plan[*place].kind == kind;
+        (0..self.plan.len()).find(on)
+    }
+
     /// When the fault is over that is on for a rank and has this size.
     pub(crate) fn ends(&self, kind: FaultKind, rank: usize, size: u64) -> Option<Micros> {
         let on = self.on(kind, rank).filter(|(_, fault)| fault.size == size);

@@ -65,6 +65,11 @@ pub enum FaultKind {
     UnopenedStorage,
     /// In `size` of a thousand steps the leader attaches storage, or detaches it.
     Attachments,
+    /// Whoever held `size` of a thousand pages of the store, of all ranks, is dead: they are known and cannot be read, and are
+    /// forgotten when the fault is over.
+    OwnerDies,
+    /// The store of all ranks is down: it answers nothing and takes nothing, and comes back empty.
+    StoreRestarts,
     /// The rank's scheduler thread dies; its vote thread lives.
     SchedulerDies,
     /// The rank dies.
@@ -87,7 +92,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::SlowMessages,
         Self::SkewedStage,
         Self::OddIdleLoop,
@@ -116,6 +121,8 @@ impl FaultKind {
         Self::HungStorage,
         Self::UnopenedStorage,
         Self::Attachments,
+        Self::OwnerDies,
+        Self::StoreRestarts,
         Self::SchedulerDies,
         Self::RankDies,
         Self::EarlyStop,
@@ -193,6 +200,8 @@ impl FaultKind {
             Self::HungStorage => "hung_storage",
             Self::UnopenedStorage => "unopened_storage",
             Self::Attachments => "attachments",
+            Self::OwnerDies => "owner_dies",
+            Self::StoreRestarts => "store_restarts",
             Self::SchedulerDies => "scheduler_dies",
             Self::RankDies => "rank_dies",
             Self::EarlyStop => "early_stop",
@@ -216,7 +225,7 @@ impl FaultKind {
             Self::LateDrains => (5_000, 200_000),
             Self::ShortPool => (200, 900),
             Self::Aborts => (100, 600),
-            Self::StorageDiffers => (100, 800),
+            Self::StorageDiffers | Self::OwnerDies => (100, 800),
             Self::SlowVotes => (5_000, 80_000),
             Self::JitteryLinks => (5_000, 40_000),
             Self::PartialMessages => (2, 6),
@@ -234,6 +243,7 @@ impl FaultKind {
             Self::LostMemory
             | Self::SilentRank
             | Self::HungStorage
+            | Self::StoreRestarts
             | Self::StalledFollower
             | Self::PausedRank
             | Self::SchedulerDies

@@ -62,13 +62,13 @@ fn a_failed_load_back_ends_a_run_on_all_ranks() {
 #[test]
 fn a_domain_alone_is_the_domain_beside_others() {
     let topology = "tp2xcp2xdp3".parse().expect("a topology");
-    let all = run(3, topology, &short());
-    let alone: Vec<_> = (0..3).map(|domain| run(3, topology, &Options { domain: Some(domain), ..short() })).collect();
+    let all = run(4, topology, &short());
+    let alone: Vec<_> = (0..3).map(|domain| run(4, topology, &Options { domain: Some(domain), ..short() })).collect();
     assert_eq!(all.result, Ok(End::Clean));
     assert_eq!(all.rank_steps, alone.iter().map(|outcome| outcome.rank_steps).sum::<u64>());
     let histories: BTreeSet<u64> = alone.iter().map(|outcome| outcome.history).collect();
     assert_eq!(histories.len(), 3, "each has its own work");
-    let joined = run(3, topology, &Options { domain: Some(2), ..short() });
+    let joined = run(4, topology, &Options { domain: Some(2), ..short() });
     assert_eq!(joined.history, alone[2].history);
 }
 
@@ -90,7 +90,7 @@ fn a_caller_that_lies_is_found_out() {
 fn five_hundred_ranks_come_to_rest() {
     let topology: Topology = "tp8xpp4xcp4xdp4".parse().expect("a topology");
     assert_eq!(topology.ranks(), 512);
-    let outcome = run(3, topology, &Options { steps: 20, ..short() });
+    let outcome = run(4, topology, &Options { steps: 20, ..short() });
     assert_eq!(outcome.result, Ok(End::Clean));
     assert!(outcome.rank_steps > 512 * 20);
 }

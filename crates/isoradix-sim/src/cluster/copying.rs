@@ -73,6 +73,10 @@ impl Cluster<'_> {
         let loss = self.faults.size(FaultKind::StorageDiffers, rank).unwrap_or(0);
         job.loses = (loss, rng::mix(self.scenario.seed, rank as u64));
         job.unreadable = self.faults.size(FaultKind::UnreadablePages, rank).unwrap_or(0);
+        if of_storage(kind) {
+            job.orphans = self.orphans();
+            job.fails_at = if self.store_is_down() { Some(0) } else { job.fails_at };
+        }
         if self.stations[rank].world.engine.push(job) {
             self.first_turn(rank, kind);
         }
@@ -180,6 +184,7 @@ impl Cluster<'_> {
     /// Storage answers how much it has; an answer that nobody waits for any more is dropped.
     pub(super) fn answer(&mut self, rank: usize, operation: Ordinal) -> Result<(), Wrong> {
         let fails = self.faults.size(FaultKind::StorageErrors, rank).unwrap_or(self.scenario.ambient.queries);
+        let fails = if self.store_is_down() { 1000 } else { fails };
         let short = self.faults.size(FaultKind::ShortHits, rank).unwrap_or(1000);
         let word = roll(self.scenario.seed, Purpose::Query, [rank as u64, operation.0, 1]);
         let station = &mut self.stations[rank];

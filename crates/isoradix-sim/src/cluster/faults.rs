@@ -4,9 +4,10 @@ use super::station::Station;
 use super::step::refused;
 use super::{Cluster, Event};
 use crate::fault::{Fault, FaultKind};
+use crate::request::Tag;
 use crate::rng::{self, Purpose, roll};
 use crate::violation::Wrong;
-use crate::world::at;
+use crate::world::{Orphans, at};
 use isoradix_core::PerRank;
 
 /// Steps of the leader for which a fault is still to be seen after it is over: what it held up all comes then.
@@ -52,6 +53,12 @@ impl Cluster<'_> {
         let Fault { kind, rank, .. } = self.faults.plan[fault];
         self.faults.set(fault, None);
         self.faults.wakes.push((kind, self.stations[0].step + WAKE_STEPS));
+        let orphaned = self.orphaned(fault);
+        match kind {
+            FaultKind::OwnerDies => self.all_lose(|name| orphaned.has(name)),
+            FaultKind::StoreRestarts => self.all_lose(|_| true),
+            _ => {}
+        }
         let again = self.faults.size(kind, rank).is_some();
         let station = &mut self.stations[rank];
         match kind {
@@ -62,6 +69,26 @@ impl Cluster<'_> {
         }
         self.wake(rank, 0);
         self.try_compute(rank)
+    }
+
+    /// All ranks' shards of pages are gone.
+    fn all_lose(&mut self, lost: impl Fn(Tag) -> bool) {
+        self.stations.iter_mut().for_each(|station| station.world.storage.lose(&lost));
+    }
+
+    /// Whether the store of all ranks is down.
+    pub(super) fn store_is_down(&self) -> bool {
+        self.faults.largest(FaultKind::StoreRestarts).is_some()
+    }
+
+    /// The pages whose owner is dead, if one is.
+    pub(super) fn orphans(&self) -> Option<Orphans> {
+        self.faults.first(FaultKind::OwnerDies).map(|fault| self.orphaned(fault))
+    }
+
+    fn orphaned(&self, fault: usize) -> Orphans {
+        let word = rng::mix(self.scenario.seed, fault as u64);
+        Orphans { word, permille: self.faults.plan[fault].size }
     }
 
     /// Now and then a rank loses its free host pages for a moment, whatever the plan says.

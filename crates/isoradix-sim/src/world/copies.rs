@@ -3,7 +3,7 @@
 //! A page is read when its turn begins and written when it ends, so that whatever is freed and handed out again between the two
 //! is noticed.
 
-use super::storage::names;
+use super::storage::{Orphans, names};
 use super::{Device, HostMemory, Storage};
 use crate::queue::Micros;
 use crate::request::Tag;
@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) loses: (u64, u64),
     /// Of a thousand pages that it would get out of storage, so many cannot be read.
     pub(crate) unreadable: u64,
+    /// The pages in storage whose owner was dead when it began.
+    pub(crate) orphans: Option<Orphans>,
     /// It was told to stop, and does so at that time.
     pub(crate) leaves: Option<Micros>,
     /// The names of its pages in storage.
@@ -37,7 +39,17 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(transfer: Transfer, page: usize) -> Self {
         let names = transfer.stored.iter().flat_map(|run| names(run, page)).collect();
-        Self { transfer, done: 0, held: None, fails_at: None, loses: (0, 0), unreadable: 0, leaves: None, names }
+        Self {
+            transfer,
+            done: 0,
+            held: None,
+            fails_at: None,
+            loses: (0, 0),
+            unreadable: 0,
+            orphans: None,
+            leaves: None,
+            names,
+        }
     }
 
     pub(crate) fn pages(&self) -> usize {
@@ -214,7 +226,8 @@ impl Job {
     /// There is not the same as readable.
     fn is_readable(&self, name: Tag) -> bool {
         let (_, seed) = self.loses;
-        rng::below(roll(seed, Purpose::Read, [name, self.transfer.operation.0, 0]), 1000) >= self.unreadable
+        !self.orphans.is_some_and(|orphans| orphans.has(name))
+            && rng::below(roll(seed, Purpose::Read, [name, self.transfer.operation.0, 0]), 1000) >= self.unreadable
     }
 
     fn name(&self) -> Option<Tag> {

@@ -11,7 +11,7 @@ mod storage;
 pub(crate) use copies::{Ended, Engine, Job};
 pub(crate) use device::Device;
 pub(crate) use host::HostMemory;
-pub(crate) use storage::Storage;
+pub(crate) use storage::{Orphans, Storage};
 
 /// A page, slot or ordinal as an index.
 pub(crate) fn at(number: impl TryInto<usize>) -> usize {

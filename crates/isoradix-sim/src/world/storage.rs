@@ -2,6 +2,7 @@
 
 use super::at;
 use crate::request::{self, Tag};
+use crate::rng;
 use isoradix_core::StoredRun;
 use std::collections::BTreeMap;
 
@@ -37,6 +38,20 @@ impl Storage {
     /// How many tokens of a run are there, in a leading part of whole pages.
     pub(crate) fn run(&self, run: &StoredRun, page: usize) -> u64 {
         (self.leading(run, page).len() * page) as u64
+    }
+}
+
+/// Pages that one owner holds, of a thousand so many.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Orphans {
+    pub(crate) word: u64,
+    pub(crate) permille: u64,
+}
+
+impl Orphans {
+    /// Whether a page is one of them: on all ranks alike.
+    pub(crate) fn has(self, name: Tag) -> bool {
+        rng::below(rng::mix(self.word, name), 1000) < self.permille
     }
 }
 
