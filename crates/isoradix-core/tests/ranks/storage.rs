@@ -184,6 +184,42 @@ fn what_is_gone_by_the_read_is_a_shorter_hit_and_no_failure() {
     cluster.assert_quiet();
 }
 
+/// One rank's storage goes away in the middle of a download, and the retry finds nothing.
+#[test]
+fn a_prefetch_that_fails_part_way_keeps_what_all_ranks_have() {
+    let mut cluster = cluster(TWICE);
+    let (ticket, first) = prefetch(&mut cluster, 0);
+    cluster.stations.iter_mut().for_each(|station| station.answer(first, 40));
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    cluster.stations[1].fail_after(first, 18);
+    cluster.settle();
+    let second = Ordinal(first.0 + 1);
+    assert_eq!(cluster.all(|station| station.rank.cache().prefetch_state(ticket)), PrefetchState::Issued(second));
+    assert_eq!(on_host(&mut cluster), 16, "whole pages");
+    cluster.stations.iter_mut().for_each(|station| station.answer(second, 0));
+    cluster.settle();
+    assert_eq!(cluster.all(|station| station.find(&tokens(0..40)).host_tokens), 16);
+    let done = totals(&mut cluster);
+    assert_eq!((done.prefetched_tokens, done.of(Kind::Prefetch).aborted(Event::Failed)), (16, 1));
+    cluster.assert_quiet();
+}
+
+#[test]
+fn a_prefetch_that_is_tried_again_brings_what_was_lacking() {
+    let mut cluster = cluster(TWICE);
+    let (_, first) = prefetch(&mut cluster, 0);
+    cluster.stations.iter_mut().for_each(|station| station.answer(first, 40));
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    cluster.stations[1].fail_after(first, 16);
+    cluster.settle();
+    cluster.stations.iter_mut().for_each(|station| station.answer(Ordinal(first.0 + 1), 40));
+    cluster.settle();
+    assert_eq!((on_host(&mut cluster), totals(&mut cluster).prefetched_tokens), (40, 40));
+    cluster.assert_quiet();
+}
+
 #[test]
 fn a_prefetch_that_failed_is_tried_again_under_its_ticket() {
     let mut cluster = cluster(TWICE);
