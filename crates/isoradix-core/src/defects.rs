@@ -58,6 +58,8 @@ pub enum Defect {
     RetryJudgedLocally,
     /// Storage counts as attached as soon as this rank is asked to open it.
     AttachWithoutPrepare,
+    /// A node is stored though storage lacks what is above it.
+    StoredWithoutParent,
     /// After the agreed verdict about a request, this rank looks again at what it knows of it, and acts on that.
     PollAfterVerdict,
     /// The patience for a request is held against this rank's own clock.
@@ -68,7 +70,7 @@ pub enum Defect {
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::WindowSlidesByVote,
         Self::AbortFreesUnderCopy,
         Self::ShortGrantKeepsCapacity,
@@ -95,6 +97,7 @@ impl Defect {
         Self::LocalBreaker,
         Self::RetryJudgedLocally,
         Self::AttachWithoutPrepare,
+        Self::StoredWithoutParent,
         Self::PollAfterVerdict,
         Self::VerdictTimedOutLocally,
         Self::OwnCoefficients,
@@ -130,6 +133,7 @@ impl Defect {
             Self::LocalBreaker => "local-breaker",
             Self::RetryJudgedLocally => "retry-judged-locally",
             Self::AttachWithoutPrepare => "attach-without-prepare",
+            Self::StoredWithoutParent => "stored-without-parent",
             Self::PollAfterVerdict => "poll-after-verdict",
             Self::VerdictTimedOutLocally => "verdict-timed-out-locally",
             Self::OwnCoefficients => "own-coefficients",

@@ -3,7 +3,7 @@
 /// The tiers that hold a node's KV, and what is under way with it. Logical: equal on all ranks.
 ///
 /// A node of the tree is in one tier at least. Nodes on the device are closed upwards, and so are nodes on host: what is
-/// in a tier hangs below something that is in it too.
+/// in a tier hangs below something that is in it too. So do those in external storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Residency(u8);
 
@@ -14,7 +14,7 @@ impl Residency {
     pub(crate) const HOST: Self = Self(2);
     /// An operation that is not over is to bring it to host.
     pub(crate) const PENDING: Self = Self(4);
-    /// In external storage (L3), as far as this tree has brought it there.
+    /// In external storage (L3), with all above it, as far as this tree has brought it there or got it from there.
     pub(crate) const STORED: Self = Self(8);
 
     #[inline]

@@ -19,7 +19,12 @@ mod planted {
     impl PlantedDefect {
         /// What all ranks do alike parts none of them: these mistakes are made by all.
         fn is_made_by(self, rank: usize) -> bool {
-            let by_all = [Defect::AbortFreesUnderCopy, Defect::ShortGrantKeepsCapacity, Defect::CopyGivenUpUnderLock];
+            let by_all = [
+                Defect::AbortFreesUnderCopy,
+                Defect::ShortGrantKeepsCapacity,
+                Defect::CopyGivenUpUnderLock,
+                Defect::StoredWithoutParent,
+            ];
             by_all.contains(&self.defect) || self.rank == rank
         }
 

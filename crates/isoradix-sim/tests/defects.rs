@@ -58,6 +58,7 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["divergence"], Defect::LocalBreaker),
     by(&["divergence"], Defect::RetryJudgedLocally),
     by(&["divergence"], Defect::AttachWithoutPrepare),
+    Caught { names_rank: false, ..by(&["model"], Defect::StoredWithoutParent) },
     without_cache(Defect::PollAfterVerdict),
     without_cache(Defect::VerdictTimedOutLocally),
     without_cache(Defect::OwnCoefficients),

@@ -348,6 +348,26 @@ impl PrefixCache {
         !nodes.is_empty() && nodes.iter().all(|id| self.tree.nodes[*id].residency.on_host())
     }
 
+    /// What of a path external storage does not have, and `chosen` neither, which has it from here on: its last pages, since all is
+    /// stored with what is above it. Nothing if there are none.
+    pub(crate) fn unstored(&self, end: NodeHandle, chosen: &mut BTreeSet<NodeId>) -> Option<Segment> {
+        let id = self.tree.nodes.resolve(end).ok()?;
+        let lacks = |at: &NodeId| !self.tree.nodes[*at].residency.has(Residency::STORED) && !chosen.contains(at);
+        let along: Vec<NodeId> = self.tree.path_up(id).take_while(lacks).collect();
+        let pages = along.iter().map(|at| self.tree.nodes[*at].pages).sum();
+        chosen.extend(along);
+        (pages > 0).then_some(Segment { end, pages })
+    }
+
+    /// External storage is another one, and has nothing.
+    pub(crate) fn forget_stored(&mut self) {
+        let stored: Vec<NodeId> =
+            self.tree.walk(ROOT).filter(|at| self.tree.nodes[*at].residency.has(Residency::STORED)).collect();
+        for at in stored {
+            self.tree.set_residency(at, self.tree.nodes[at].residency.without(Residency::STORED));
+        }
+    }
+
     /// Whether all of a segment is in external storage.
     pub(crate) fn is_wholly_stored(&self, segment: Segment) -> bool {
         let nodes = self.nodes_of(segment);
@@ -397,7 +417,10 @@ impl PrefixCache {
         let Ok(run) = self.tree.store_without_slots(tokens) else { return (0, 0) };
         let parent = descent.map(|descent| self.land(descent));
         let place = Place { namespace, first_token: units.first_token };
-        let node = self.tree.attach(parent, place, run, Residency::STORED);
+        // Storage may lack what is above, as far as is known: then this is stored with it, once that is.
+        let is_stored = parent.is_none_or(|parent| self.tree.nodes[parent].residency.has(Residency::STORED));
+        let stored = if is_stored { Residency::STORED } else { Residency::default() };
+        let node = self.tree.attach(parent, place, run, stored);
         self.tree.set_host_pages(node, &pages[covered - above..]);
         self.tree.set_host_parts(node, parts.get(covered - above..).unwrap_or_default());
         self.attached(node);

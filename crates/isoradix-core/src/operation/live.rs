@@ -434,8 +434,8 @@ impl Operation {
         let prefetch = self.kind == Kind::Prefetch;
         let share = match prefetch {
             true if !self.is_whole => self.leading_pages(self.life.progress),
-            // What ends before the agreed end is not usable there.
-            true if self.life.progress < committed.tokens => self.leading_pages(0),
+            // What ends before the agreed end is not usable there, nor is what lacks parts that it needs there.
+            true if self.life.progress < committed.tokens || self.has_failed() => self.leading_pages(0),
             _ => committed,
         };
         self.life.delivered = Some(share);

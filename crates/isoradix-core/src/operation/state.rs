@@ -236,8 +236,8 @@ pub const TABLE: &[Transition] = {
         row(&[Queried], &[Short], Draining, &[Prefetch], Cancel),
         row(&[Issued], &[Failed, TimeOut, Abort], Draining, &[Backup, LoadBack], Cancel),
         row(FRONT, &[Failed, Terminate, TimeOut, Abort], Draining, &[Prefetch], Cancel),
-        row(MOVING, &[Terminate, TimeOut], Draining, &[Prefetch], Keep),
-        row(MOVING, &[Failed, Abort], Draining, &[Prefetch], Cancel),
+        row(MOVING, &[Terminate, TimeOut, Failed], Draining, &[Prefetch], Keep),
+        row(MOVING, &[Abort], Draining, &[Prefetch], Cancel),
         row(MOVING, &[Failed, TimeOut, Abort], Draining, &[Backup, Store], Cancel),
         row(&[Draining], &[Passed], Aborted, EVERY, Return),
         // The tokens of a committed load-back are promised: it runs to its end, or the server does.

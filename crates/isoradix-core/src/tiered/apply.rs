@@ -1,7 +1,6 @@
 //! Applying a frame: its agreed numbers move the operations, and their actions change tree and host pool.
 
 use super::TieredCache;
-use super::attaching::Attachment;
 use super::effects::Effect;
 use super::error::StepError;
 use super::jobs::{Fetch, Held, Job, Work};
@@ -10,7 +9,7 @@ use crate::error::Error;
 use crate::evidence::RecordKind;
 use crate::operation::{Action, Share, State};
 use crate::ordinal::Ordinal;
-use crate::protocol::{AppliedFrame, Board, Told, TopTier};
+use crate::protocol::{AppliedFrame, Board, Told};
 
 impl TieredCache {
     /// Enters the frame's step and carries out what it asks for.
@@ -110,7 +109,7 @@ impl TieredCache {
 
     /// What an operation brought counts from now on.
     fn deliver(&mut self, k: Ordinal, share: Share) {
-        let stores = self.attachment == Attachment::Attached && self.is_on(TopTier::Storage);
+        let stores = self.stores_backup(k);
         let Some(job) = self.jobs.get_mut(&k) else { return };
         if job.void || job.unwanted {
             job.used = Some((0, 0));

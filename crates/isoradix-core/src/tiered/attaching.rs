@@ -5,7 +5,7 @@
 //! | the leader wants storage | [`Control::Attach`](crate::protocol::Control::Attach) | each opens its own: an operation of the kind store that stores nothing |
 //! | every rank has voted `ready` 1 | the frame that says so | attached |
 //! | some rank has voted 0 | the frame that says so | refused: nothing has changed |
-//! | the leader wants none | [`Control::Detach`](crate::protocol::Control::Detach) | no prefetch begins; what is to be stored is stored |
+//! | the leader wants none | [`Control::Detach`](crate::protocol::Control::Detach) | no prefetch begins; what is on its way to host, or there, to be stored is stored |
 //! | nothing of storage is open or wished for | the close of that step | detached |
 //!
 //! What the breaker, or storage itself, keeps from being stored while it is being detached is given up, and counted.
@@ -17,7 +17,7 @@ use super::jobs::{Job, Work};
 use crate::evidence::RecordKind;
 use crate::operation::{Kind, Subject};
 use crate::ordinal::Ordinal;
-use crate::protocol::{AppliedControl, AppliedFrame, Board};
+use crate::protocol::{AppliedControl, AppliedFrame, Board, BreakerState, TopTier};
 
 /// Whether there is external storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,8 @@ impl TieredCache {
             Attachment::Detaching => {}
             Attachment::Absent if self.was_detached => {}
             Attachment::Absent | Attachment::Attached => {
+                let stores = self.attachment == Attachment::Attached;
+                self.stored_before = Ordinal(if stores { self.operations.issued() } else { 0 });
                 self.attachment = Attachment::Detaching;
                 self.say(Said::Detaching);
                 self.forget_wished_fetches()?;
@@ -138,19 +140,34 @@ impl TieredCache {
         self.say(Said::Attached);
         self.effects.push(Effect::Attached);
         self.renew_breaker();
+        self.cache.forget_stored();
     }
 
-    /// Storage is detached once nothing of it is under way or to be stored. What cannot be stored now is given up.
+    /// Whether what a backup brings to host is to be stored: one that was issued before a detach still is.
+    pub(super) fn stores_backup(&self, k: Ordinal) -> bool {
+        let there = match self.attachment {
+            Attachment::Attached => true,
+            Attachment::Detaching => k < self.stored_before,
+            Attachment::Absent | Attachment::Opening => false,
+        };
+        there && self.is_on(TopTier::Storage)
+    }
+
+    /// Storage is detached once nothing of it is under way or to be stored. What the breaker keeps back is given up.
     pub(super) fn end_detach(&mut self) {
         if self.attachment != Attachment::Detaching {
             return;
         }
-        if !self.breaker_lets() {
-            let stores = std::mem::take(&mut self.wishes.stores);
-            self.give_up_stores(&stores);
+        let is_open = matches!(self.breaker(), Some(BreakerState::Open { .. }));
+        if is_open && !self.breaker_lets() {
+            self.forget_stores();
         }
-        let of_storage = |job: &Job| matches!(job.work, Work::Prefetch(_) | Work::Store(_));
-        if !self.wishes.stores.is_empty() || self.jobs.values().any(of_storage) {
+        let goes_on = |(k, job): (&Ordinal, &Job)| match job.work {
+            Work::Prefetch(_) | Work::Store(_) => true,
+            Work::Backup(_) => !job.void && self.stores_backup(*k),
+            Work::LoadBack(_) | Work::Open => false,
+        };
+        if !self.wishes.stores.is_empty() || self.jobs.iter().any(goes_on) {
             return;
         }
         (self.attachment, self.was_detached) = (Attachment::Absent, true);

@@ -7,6 +7,7 @@ use super::error::StepError;
 use super::jobs::{Fetch, Held, Job, Work};
 use crate::cache::{Chosen, Segment};
 use crate::components::Presence;
+use crate::defects::Defect;
 use crate::evidence::RecordKind;
 use crate::hash;
 use crate::holds::HostLockReceipt;
@@ -370,8 +371,8 @@ impl TieredCache {
             self.forget_void_stores();
             return Ok(());
         }
-        let mut wished = std::mem::take(&mut self.wishes.stores);
-        wished.retain(|segment| self.cache.is_wholly_on_host(*segment));
+        let wished = self.take_stores();
+        let wished = self.with_all_above(&wished);
         if wished.is_empty() || !self.breaker_admits() {
             self.wishes.stores = wished;
             return Ok(());
@@ -397,11 +398,36 @@ impl TieredCache {
         if self.wishes.stores.len() < self.wishes.stores_most.max(1024) {
             return;
         }
-        let mut seen = BTreeSet::new();
-        let mut stores = std::mem::take(&mut self.wishes.stores);
-        stores.retain(|segment| self.cache.is_wholly_on_host(*segment) && seen.insert(segment.end));
+        let stores = self.take_stores();
         self.wishes.stores_most = 2 * stores.len();
         self.wishes.stores = stores;
+    }
+
+    /// What is to be stored, each node once. What has left host meanwhile is given up.
+    fn take_stores(&mut self) -> Vec<Segment> {
+        let mut seen = BTreeSet::new();
+        let mut wished = std::mem::take(&mut self.wishes.stores);
+        wished.retain(|segment| seen.insert(segment.end));
+        let (there, gone): (Vec<_>, Vec<_>) =
+            wished.into_iter().partition(|segment| self.cache.is_wholly_on_host(*segment));
+        self.give_up_stores(&gone);
+        there
+    }
+
+    /// All that is to be stored is given up.
+    pub(super) fn forget_stores(&mut self) {
+        let there = self.take_stores();
+        self.give_up_stores(&there);
+    }
+
+    /// What is stored for these wishes, parents first: of their paths, whatever storage lacks. It may have been given up, or have come to
+    /// host before there was storage; a page without those before it is never found.
+    fn with_all_above(&self, wished: &[Segment]) -> Vec<Segment> {
+        if self.planted.is(Defect::StoredWithoutParent) {
+            return wished.to_vec();
+        }
+        let mut chosen = BTreeSet::new();
+        wished.iter().filter_map(|segment| self.cache.unstored(segment.end, &mut chosen)).collect()
     }
 
     fn stored_run(&self, segment: Segment) -> StoredRun {

@@ -59,6 +59,7 @@ use crate::ints::Ints;
 use crate::namespace::Namespace;
 use crate::node::NodeHandle;
 use crate::operation::{OperationTable, Pools};
+use crate::ordinal::Ordinal;
 use crate::protocol::{Breaker, TopTier, WINDOW_MAX};
 use crate::provenance::Agreed;
 use breaking::Guard;
@@ -83,6 +84,8 @@ pub struct TieredCache {
     guard: Guard,
     /// Whether there is external storage.
     attachment: Attachment,
+    /// While it is being detached: what backups before this one bring to host is stored.
+    stored_before: Ordinal,
     /// It was detached once.
     was_detached: bool,
     /// Times that all ranks were asked to open it.
@@ -133,6 +136,7 @@ impl TieredCache {
             top: TopTier::default(),
             guard: Guard::new(tiers.breaker.map(Breaker::new)),
             attachment: if tiers.storage { Attachment::Attached } else { Attachment::Absent },
+            stored_before: Ordinal(0),
             was_detached: false,
             openings: 0,
             limbo: Limbo::default(),

@@ -7,6 +7,8 @@ use super::wishes::Wishes;
 use crate::cache::Busy;
 use crate::error::Error;
 use crate::namespace::Namespace;
+use crate::node::NodeHandle;
+use std::collections::BTreeSet;
 
 impl TieredCache {
     /// Drops all of a namespace from both tiers; appends its device slots to `out` and gives their number.
@@ -18,9 +20,14 @@ impl TieredCache {
     /// If the host pool and the tree disagree about a page, which is a defect.
     pub fn remove_namespace(&mut self, namespace: &Namespace, out: &mut Vec<i64>) -> Result<u64, Error> {
         let mut pages = Vec::new();
+        let on_host = self.wishes.stores.iter().filter(|segment| self.cache.is_wholly_on_host(**segment));
+        let on_host: BTreeSet<NodeHandle> = on_host.map(|segment| segment.end).collect();
         let dropped = self.cache.remove_namespace_from_tiers(namespace, out, &mut pages)?;
         self.host.release(&pages).expect("the tree's pages are settled");
         self.forget_fetches(namespace)?;
+        // What is removed is not given up.
+        let cache = &self.cache;
+        self.wishes.stores.retain(|segment| !on_host.contains(&segment.end) || cache.is_wholly_on_host(*segment));
         Ok(dropped)
     }
 

@@ -83,7 +83,7 @@ impl TieredCache {
         Ok(())
     }
 
-    /// These will not be stored, unless they come to host anew.
+    /// These will not be stored, unless something below them is, or they come to host anew.
     pub(super) fn give_up_stores(&mut self, segments: &[Segment]) {
         let pages = segments.iter().fold(0_u32, |sum, segment| sum.saturating_add(segment.pages));
         if pages > 0 {

@@ -32,7 +32,8 @@ impl TieredCache {
         Ok(())
     }
 
-    /// What was wished for and is not begun is forgotten where its tier goes off: a later insert wishes for a backup anew.
+    /// What was wished for and is not begun is forgotten where its tier goes off: a later insert wishes for a backup anew, and what is
+    /// stored later takes what is above it along.
     fn switch_to(&mut self, top: TopTier) -> Result<(), Error> {
         self.cache.note(RecordKind::Tiers, 0, top.number(), self.top.number(), 0);
         self.top = top;
@@ -40,7 +41,7 @@ impl TieredCache {
             self.wishes.backups.take();
         }
         if !self.is_on(TopTier::Storage) {
-            self.wishes.stores.clear();
+            self.forget_stores();
             self.forget_wished_fetches()?;
         }
         Ok(())

@@ -60,7 +60,8 @@ pub struct TierTotals {
     pub prefetched_tokens: u64,
     /// Tokens that stores brought to external storage.
     pub stored_tokens: u64,
-    /// Tokens that were to be stored and are given up: their stores failed as often as they may, or were aborted.
+    /// Tokens that were to be stored and are given up: their stores failed as often as they may, or were aborted, they left host before,
+    /// or storage was switched off, or detached while the breaker was open. What of them is stored later, with something below, counts there too.
     pub given_up_tokens: u64,
     /// Times that the breaker in front of external storage has opened.
     pub breaker_opened: u64,

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::hash;
 use crate::namespace::{DEFAULT, NamespaceId};
 use crate::node::{Hold, Node, NodeId, ROOT};
+use crate::residency::Residency;
 use crate::runs::OwnedRun;
 
 /// Locks, pins and host locks that are out, for each node that they were given on.
@@ -184,7 +185,13 @@ impl Tree {
             || "a node is on the device, its parent is not".to_owned(),
             node,
         )?;
-        ensure(closed(residency.on_host(), above.on_host()), || "a node is on host, its parent is not".to_owned(), node)
+        ensure(
+            closed(residency.on_host(), above.on_host()),
+            || "a node is on host, its parent is not".to_owned(),
+            node,
+        )?;
+        let stored = |tiers: Residency| tiers.has(Residency::STORED);
+        ensure(closed(stored(residency), stored(above)), || "a node is in storage, its parent is not".to_owned(), node)
     }
 
     fn check_edge(&self, id: NodeId) -> Result<(), Error> {

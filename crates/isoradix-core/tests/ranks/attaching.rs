@@ -139,6 +139,87 @@ fn what_cannot_be_stored_while_it_is_detached_is_given_up_and_counted() {
     cluster.assert_quiet();
 }
 
+/// What is on its way to host when storage is detached was to be stored.
+#[test]
+fn detaching_waits_for_backups_that_were_under_way() {
+    let mut cluster = cluster(true);
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
+    cluster.step(&[Control::Detach], |station| station.insert(&tokens(100..120)));
+    cluster.step(&[], |_| ());
+    assert_eq!(attachment(&mut cluster), Attachment::Detaching);
+    cluster.settle();
+    let totals = cluster.all(|station| station.rank.cache().totals());
+    assert_eq!((totals.backed_up_tokens, totals.stored_tokens, totals.given_up_tokens), (40, 20, 0));
+    assert_eq!((attachment(&mut cluster), told(&mut cluster)), (Attachment::Absent, vec!["detached"]));
+    cluster.assert_quiet();
+}
+
+#[test]
+fn detaching_waits_for_no_backup_whose_nodes_are_gone() {
+    let mut cluster = cluster(true);
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
+    cluster.step(&[Control::Detach], |station| {
+        let mut freed = Vec::new();
+        station.cache().reset(&mut freed);
+        station.device.free(Ints::I64(&freed)).unwrap();
+    });
+    assert_eq!(attachment(&mut cluster), Attachment::Absent);
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+/// The breaker waits for one trial, and may close.
+#[test]
+fn detaching_during_a_trial_waits_for_what_comes_of_it() {
+    for well in [true, false] {
+        let mut cluster = cluster(true);
+        cluster.step(&[], |station| assert!(wishes(station)));
+        cluster.stations[0].fail_question(k(0));
+        cluster.stations.iter_mut().skip(1).for_each(|station| station.answer(k(0), 40));
+        cluster.settle();
+        cluster.step(&[], |station| station.insert(&tokens(0..20)));
+        cluster.settle();
+        cluster.now_ms += 1_000;
+        cluster.step(&[], |_| ());
+        let trial = cluster.all(|station| station.rank.cache().breaker().unwrap().as_str().to_owned());
+        assert_eq!(trial, "trial");
+        cluster.step(&[], |station| station.insert(&tokens(100..120)));
+        let backup = cluster.all(|station| station.rank.cache().operations().issued()) - 1;
+        cluster.end(k(backup));
+        cluster.vote();
+        cluster.step(&[Control::Detach], |_| ());
+        assert_eq!(attachment(&mut cluster), Attachment::Detaching);
+        cluster.stations.iter_mut().for_each(|station| station.end(k(backup - 1), well));
+        cluster.settle();
+        let totals = cluster.all(|station| station.rank.cache().totals());
+        let expected = if well { (40, 0) } else { (0, 40) };
+        assert_eq!((totals.stored_tokens, totals.given_up_tokens), expected);
+        assert_eq!(attachment(&mut cluster), Attachment::Absent);
+        cluster.assert_quiet();
+    }
+}
+
+/// What came to host without storage, or went to another one, is stored with what comes below it.
+#[test]
+fn new_storage_gets_what_is_above_too() {
+    let mut cluster = cluster(false);
+    let insert = |cluster: &mut Cluster, to| {
+        cluster.step(&[], |station| station.insert(&tokens(0..to)));
+        cluster.settle();
+        cluster.all(|station| station.rank.cache().totals().stored_tokens)
+    };
+    assert_eq!(insert(&mut cluster, 20), 0);
+    open(&mut cluster, [true; 3]);
+    cluster.settle();
+    assert_eq!(insert(&mut cluster, 40), 40);
+    assert_eq!(insert(&mut cluster, 60), 60);
+    cluster.step(&[Control::Detach], |_| ());
+    open(&mut cluster, [true; 3]);
+    cluster.settle();
+    assert_eq!(insert(&mut cluster, 80), 60 + 80);
+    cluster.assert_quiet();
+}
+
 #[test]
 fn a_change_that_makes_no_sense_is_refused_before_any_rank_hears_of_it() {
     let mut cluster = cluster(true);

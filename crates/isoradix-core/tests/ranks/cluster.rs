@@ -87,6 +87,14 @@ impl Station {
         self.ended.insert(k);
     }
 
+    /// A prefetch fails here, after so many tokens.
+    pub(crate) fn fail_after(&mut self, k: Ordinal, tokens: u64) {
+        self.started.remove(&k).expect("it has started");
+        self.board.post_progress(k, PerRank::observe(tokens)).unwrap();
+        self.board.ended(k, PerRank::observe(false)).unwrap();
+        self.ended.insert(k);
+    }
+
     /// Storage has failed this rank's question, and no copy begins.
     pub(crate) fn fail_question(&mut self, k: Ordinal) {
         self.queried.retain(|asked| *asked != k);

@@ -4,7 +4,9 @@ use super::cluster::{Cluster, Setup, Station, ns};
 use super::{k, kinds, on_host, tokens};
 use isoradix_core::operation::{Event, Kind};
 use isoradix_core::protocol::{Backoff, BreakerRule, BreakerState, Control, TopTier};
-use isoradix_core::{Ints, NodeHandle, Ordinal, PerRank, PrefetchState, PrefetchTicket, RecordKind, TierTotals, Tiers};
+use isoradix_core::{
+    Ints, Namespace, NodeHandle, Ordinal, PerRank, PrefetchState, PrefetchTicket, RecordKind, TierTotals, Tiers,
+};
 
 const RULE: BreakerRule = BreakerRule { failures_max: 2, open_ms: 1_000, trials: 1, slow_ms: 500 };
 const ONCE: Backoff = Backoff { first_ms: 100, longest_ms: 100, attempts_max: 1 };
@@ -182,6 +184,42 @@ fn what_is_gone_by_the_read_is_a_shorter_hit_and_no_failure() {
     cluster.assert_quiet();
 }
 
+/// One rank's storage goes away in the middle of a download, and the retry finds nothing.
+#[test]
+fn a_prefetch_that_fails_part_way_keeps_what_all_ranks_have() {
+    let mut cluster = cluster(TWICE);
+    let (ticket, first) = prefetch(&mut cluster, 0);
+    cluster.stations.iter_mut().for_each(|station| station.answer(first, 40));
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    cluster.stations[1].fail_after(first, 18);
+    cluster.settle();
+    let second = Ordinal(first.0 + 1);
+    assert_eq!(cluster.all(|station| station.rank.cache().prefetch_state(ticket)), PrefetchState::Issued(second));
+    assert_eq!(on_host(&mut cluster), 16, "whole pages");
+    cluster.stations.iter_mut().for_each(|station| station.answer(second, 0));
+    cluster.settle();
+    assert_eq!(cluster.all(|station| station.find(&tokens(0..40)).host_tokens), 16);
+    let done = totals(&mut cluster);
+    assert_eq!((done.prefetched_tokens, done.of(Kind::Prefetch).aborted(Event::Failed)), (16, 1));
+    cluster.assert_quiet();
+}
+
+#[test]
+fn a_prefetch_that_is_tried_again_brings_what_was_lacking() {
+    let mut cluster = cluster(TWICE);
+    let (_, first) = prefetch(&mut cluster, 0);
+    cluster.stations.iter_mut().for_each(|station| station.answer(first, 40));
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    cluster.stations[1].fail_after(first, 16);
+    cluster.settle();
+    cluster.stations.iter_mut().for_each(|station| station.answer(Ordinal(first.0 + 1), 40));
+    cluster.settle();
+    assert_eq!((on_host(&mut cluster), totals(&mut cluster).prefetched_tokens), (40, 40));
+    cluster.assert_quiet();
+}
+
 #[test]
 fn a_prefetch_that_failed_is_tried_again_under_its_ticket() {
     let mut cluster = cluster(TWICE);
@@ -305,4 +343,128 @@ fn open_prefetches_hold_half_of_the_host_pool_at_most() {
 fn prefetch_declined(cluster: &mut Cluster, from: u32) {
     cluster.step(&[], |station| assert!(wish(station, from).is_some()));
     assert_eq!(totals(cluster).of(Kind::Prefetch).declined, 2);
+}
+
+/// Runs of the store that is under way, from where to where.
+fn runs(cluster: &mut Cluster) -> Vec<(u64, usize)> {
+    cluster.all(|station| {
+        let stores = station.started.values().filter(|transfer| transfer.kind == Kind::Store);
+        stores.flat_map(|store| &store.stored).map(|run| (run.from, run.key.len())).collect()
+    })
+}
+
+/// A key is inserted and comes to host; its store is under way.
+fn store_begins(cluster: &mut Cluster, to: u32) -> Ordinal {
+    let backup = Ordinal(cluster.all(|station| station.rank.cache().operations().issued()));
+    cluster.step(&[], |station| station.insert(&tokens(0..to)));
+    cluster.end(backup);
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    Ordinal(backup.0 + 1)
+}
+
+fn store_fails(cluster: &mut Cluster, store: Ordinal) {
+    cluster.stations.iter_mut().enumerate().for_each(|(rank, station)| station.end(store, rank != 1));
+    cluster.settle();
+}
+
+/// Later turns of a conversation are of no use in storage without the first.
+#[test]
+fn what_was_given_up_is_stored_with_what_comes_below_it() {
+    let mut cluster = cluster(ONCE);
+    let first = store_begins(&mut cluster, 20);
+    store_fails(&mut cluster, first);
+    assert_eq!((totals(&mut cluster).given_up_tokens, state(&mut cluster)), (20, "closed"));
+    let second = store_begins(&mut cluster, 40);
+    assert_eq!(runs(&mut cluster), [(0, 40)]);
+    store_fails(&mut cluster, second);
+    assert_eq!(totals(&mut cluster).stored_tokens, 0, "nothing of a store that failed counts");
+    cluster.now_ms += RULE.open_ms;
+    store_begins(&mut cluster, 60);
+    assert_eq!(runs(&mut cluster), [(0, 60)]);
+    cluster.settle();
+    store_begins(&mut cluster, 80);
+    assert_eq!(runs(&mut cluster), [(60, 80)], "what is in storage is not stored again");
+    cluster.settle();
+    assert_eq!(totals(&mut cluster).stored_tokens, 80);
+    cluster.assert_quiet();
+}
+
+#[test]
+fn siblings_that_are_stored_together_bring_what_is_above_them_once() {
+    let mut cluster = cluster(ONCE);
+    let first = store_begins(&mut cluster, 20);
+    store_fails(&mut cluster, first);
+    let forked: Vec<u32> = (0..20).chain(500..512).collect();
+    cluster.step(&[], |station| {
+        station.insert(&tokens(0..40));
+        station.insert(&forked);
+    });
+    cluster.stations.iter_mut().for_each(Station::end_all);
+    cluster.vote();
+    cluster.step(&[], |_| ());
+    assert_eq!(runs(&mut cluster), [(0, 40), (20, 32)]);
+    cluster.settle();
+    assert_eq!(totals(&mut cluster).stored_tokens, 52);
+    cluster.assert_quiet();
+}
+
+/// What a prefetch brings below it is there, but nobody finds it from the start.
+#[test]
+fn what_came_from_storage_below_what_is_not_there_is_stored_with_it() {
+    let mut cluster = cluster(ONCE);
+    let first = store_begins(&mut cluster, 20);
+    store_fails(&mut cluster, first);
+    cluster.step(&[], |station| {
+        let anchor = station.find(&tokens(0..20)).node;
+        assert!(station.cache().prefetch(Ints::U32(&tokens(0..40)), &ns(), anchor).unwrap().is_some());
+    });
+    cluster.stations.iter_mut().for_each(|station| station.answer(k(2), 20));
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 40);
+    store_begins(&mut cluster, 60);
+    assert_eq!(runs(&mut cluster), [(0, 60)]);
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn what_is_not_stored_while_storage_is_off_is_stored_with_what_comes_below_it() {
+    let mut cluster = cluster(ONCE);
+    cluster.step(&[], |station| station.insert(&tokens(0..20)));
+    cluster.end(k(0));
+    cluster.vote();
+    cluster.step(&[Control::Tiers(TopTier::Host)], |_| ());
+    assert_eq!(totals(&mut cluster).given_up_tokens, 20);
+    cluster.step(&[Control::Tiers(TopTier::Storage)], |_| ());
+    store_begins(&mut cluster, 40);
+    assert_eq!(runs(&mut cluster), [(0, 40)]);
+    cluster.settle();
+    cluster.assert_quiet();
+}
+
+#[test]
+fn what_leaves_host_before_it_is_stored_is_given_up_and_what_is_removed_is_not() {
+    let mut cluster = cluster(ONCE);
+    (0..2).for_each(|round| fail(&mut cluster, 1_000 * round));
+    let other = Namespace::new(Some("other"), None);
+    cluster.step(&[], |station| {
+        station.insert(&tokens(0..20));
+        let slots = station.slots(12);
+        station.cache().insert(Ints::U32(&tokens(0..12)), Ints::I64(&slots), &other, 0, None).unwrap();
+    });
+    cluster.settle();
+    assert_eq!(on_host(&mut cluster), 32);
+    cluster.step(&[], |station| {
+        let mut freed = Vec::new();
+        station.cache().remove_namespace(&other, &mut freed).unwrap();
+        station.device.free(Ints::I64(&freed)).unwrap();
+        station.evict_all();
+        station.cache().evict_host(100);
+    });
+    cluster.now_ms += RULE.open_ms;
+    cluster.step(&[], |_| ());
+    let done = totals(&mut cluster);
+    assert_eq!((done.given_up_tokens, done.of(Kind::Store).issued), (20, 0));
+    cluster.assert_quiet();
 }

@@ -74,7 +74,8 @@ impl TierTotals {
         self.0.stored_tokens
     }
 
-    /// Tokens that were to be stored and are given up: their stores failed as often as they may, or were aborted.
+    /// Tokens that were to be stored and are given up: their stores failed as often as they may, or were aborted, they left host before,
+    /// or storage was switched off, or detached while the breaker was open.
     #[getter]
     fn given_up_tokens(&self) -> u64 {
         self.0.given_up_tokens

@@ -1,7 +1,7 @@
 //! What an operation does to nodes and pages, one action at a time.
 
+use isoradix_core::Ordinal;
 use isoradix_core::operation::{Action, Kind, Share};
-use isoradix_core::{Attachment, Ordinal};
 
 use super::answers::Refused;
 use super::model::Model;
@@ -75,7 +75,7 @@ impl Model {
                 Kind::Prefetch => self.graft(part, usize::try_from(share.tokens).map_err(|_| Refused::Pages)?),
             }
         }
-        if kind == Kind::Backup && self.attachment == Attachment::Attached && !self.storage_is_off() {
+        if kind == Kind::Backup && self.stores_backup(self.operations[at].ordinal) {
             self.stores.extend(to_store);
         }
         Ok(())

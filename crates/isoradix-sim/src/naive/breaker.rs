@@ -6,7 +6,7 @@ use isoradix_core::{Attachment, Ordinal};
 
 use super::model::Model;
 use super::node::Span;
-use super::operation::Part;
+use super::operation::{Operation, Part};
 
 /// How an operation has ended, as all ranks know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl Model {
             Attachment::Detaching => {}
             Attachment::Absent if self.was_detached => {}
             Attachment::Absent | Attachment::Attached => {
+                self.stored_before = if self.attachment == Attachment::Attached { self.next_ordinal } else { 0 };
                 self.attachment = Attachment::Detaching;
                 self.prefetches.clear();
             }
@@ -110,14 +111,23 @@ impl Model {
         if self.attachment != Attachment::Detaching {
             return;
         }
-        if !self.lets() {
+        if matches!(self.breaker, Breaking::Open(_)) && !self.lets() {
             self.stores.clear();
         }
         let of_storage = |kind| matches!(kind, Kind::Prefetch | Kind::Store);
         let open = self.operations.iter().any(|operation| of_storage(operation.kind) && !operation.opens);
-        if self.stores.is_empty() && !open {
+        let comes = |operation: &Operation| {
+            operation.kind == Kind::Backup && !operation.orphan && self.stores_backup(operation.ordinal)
+        };
+        if self.stores.is_empty() && !open && !self.operations.iter().any(comes) {
             (self.attachment, self.was_detached) = (Attachment::Absent, true);
         }
+    }
+
+    /// Whether what this backup brings to host is stored.
+    pub(super) fn stores_backup(&self, backup: Ordinal) -> bool {
+        let before = self.attachment == Attachment::Detaching && backup.0 < self.stored_before;
+        (self.attachment == Attachment::Attached || before) && !self.storage_is_off()
     }
 
     /// Whether prefetches are asked for.
@@ -240,6 +250,7 @@ impl Model {
             self.attachment = if attached { Attachment::Attached } else { Attachment::Absent };
             if attached {
                 self.breaker = Breaking::Closed(0);
+                self.nodes.iter_mut().for_each(|node| node.stored = false);
             }
         } else if operation.kind == Kind::Prefetch && again {
             if self.asks() && !self.storage_is_off() && self.has_room() && self.lets() {

@@ -143,10 +143,25 @@ impl Model {
         }
         let mut parts = std::mem::take(&mut self.stores);
         parts.retain(|part| self.find(part.id).is_some_and(|node| node.on_host));
+        let parts = self.with_all_above(&parts);
         if !parts.is_empty() {
             self.admits();
         }
         self.issue(Kind::Store, parts);
+    }
+
+    /// Of the paths of these, what storage does not have, each node once.
+    fn with_all_above(&self, parts: &[Part]) -> Vec<Part> {
+        let mut chosen: Vec<Part> = vec![];
+        for Part { id, span, .. } in parts {
+            let lacks = |node: &&Node| !node.stored && !chosen.iter().any(|part| part.span.covers(node));
+            let path = self.path(&span.namespace, &span.path);
+            let tokens = path.into_iter().filter(lacks).map(|node| node.path.len() - node.start).sum();
+            if tokens > 0 {
+                chosen.push(Part::of(*id, Span { tokens, ..span.clone() }));
+            }
+        }
+        chosen
     }
 
     pub(super) fn issue(&mut self, kind: Kind, parts: Vec<Part>) {

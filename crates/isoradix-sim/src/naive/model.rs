@@ -50,6 +50,8 @@ pub(crate) struct Model {
     pub(super) store_due: Option<u64>,
     pub(super) attachment: Attachment,
     pub(super) was_detached: bool,
+    /// While storage is being detached: what backups before this one bring to host is stored.
+    pub(super) stored_before: u64,
     /// Times that storage was to be opened.
     pub(super) openings: u64,
 }
@@ -86,6 +88,7 @@ impl Model {
             store_due: None,
             attachment: if settings.storage { Attachment::Attached } else { Attachment::Absent },
             was_detached: false,
+            stored_before: 0,
             openings: 0,
         }
     }

@@ -45,7 +45,7 @@ impl Model {
 
     /// The first `tokens` of a prefetch have arrived: what of them is not in the tree meanwhile becomes a host-only leaf, and its path
     /// is stamped. What is in the tree stays as it is. Nothing happens if that is all, or if the leaf would hang below a node that
-    /// is not on host.
+    /// is not on host. It counts as stored if that node does.
     pub(super) fn graft(&mut self, part: &Part, tokens: usize) {
         let namespace = &part.span.namespace;
         let path = &part.span.path[..part.span.above().len() + tokens];
@@ -54,11 +54,12 @@ impl Model {
         if cached == path.len() || above.is_some_and(|node| !node.on_host) {
             return;
         }
+        let stored = above.is_none_or(|node| node.stored);
         self.split_at(namespace, &path[..cached]);
         let page = self.settings.page as usize;
         let brought = self.settings.trailing.map(|trailing| trailing.brought(page, tokens / page)).unwrap_or_default();
         let leaf = self.grow(namespace, path, cached, i64::MIN);
-        (leaf.on_host, leaf.stored) = (true, true);
+        (leaf.on_host, leaf.stored) = (true, stored);
         if let Some(above) = leaf.host_parts.len().checked_sub(brought.len()) {
             leaf.host_parts[above..].copy_from_slice(&brought);
         }

@@ -20,6 +20,9 @@ impl Model {
             return Err(Refused::Held);
         }
         let freed = self.tokens(|node| is_inside(node) && node.on_device);
+        let mut stores = std::mem::take(&mut self.stores);
+        stores.retain(|part| !self.find(part.id).is_some_and(|node| is_inside(node) && node.on_host));
+        self.stores = stores;
         self.nodes.retain(|node| !is_inside(node));
         self.prefetches.retain(|part| part.span.namespace != *namespace);
         let open = self.operations.iter_mut().filter(|operation| operation.kind == Kind::Prefetch);
