@@ -34,8 +34,10 @@ RUST_SOURCES := $(shell find crates -path '*/target' -prune -o \( -name '*.rs' -
 NEEDS_TORCH := $(if $(filter no,$(TORCH)),,$(STAMPS)/torch)
 DEMO_RANKS = $(if $(NEEDS_TORCH),--tp 2 --pp 2 --host-capacity $(HOST_CAPACITY))
 # a trace has too many pages for small files
-DEMO_STORE = $(if $(NEEDS_TORCH),$(if $(TRACE),,out/demo-kv))
-DEMO_REPLAY = $(BIN)/isoradix replay $(DEMO_SOURCE) --page-size $(PAGE_SIZE) --capacity $(CAPACITY) $(DEMO_RANKS) $(if $(DEMO_STORE),--storage "file://$(CURDIR)/$(DEMO_STORE)")
+DEMO_GIVEN = $(filter-out file,$(STORAGE))
+DEMO_STORE = $(if $(NEEDS_TORCH),$(if $(TRACE)$(DEMO_GIVEN),,out/demo-kv))
+DEMO_URL = $(if $(NEEDS_TORCH),$(or $(DEMO_GIVEN),$(if $(DEMO_STORE),file://$(CURDIR)/$(DEMO_STORE))))
+DEMO_REPLAY = $(BIN)/isoradix replay $(DEMO_SOURCE) --page-size $(PAGE_SIZE) --capacity $(CAPACITY) $(DEMO_RANKS) $(if $(DEMO_URL),--storage "$(DEMO_URL)")
 DEMO_SOURCE = $(if $(TRACE),"$(TRACE)" --limit $(LIMIT),--workload $(WORKLOAD) --requests $(REQUESTS) --seed $(SEED))
 
 .DEFAULT_GOAL := help
@@ -45,13 +47,17 @@ DEMO_SOURCE = $(if $(TRACE),"$(TRACE)" --limit $(LIMIT),--workload $(WORKLOAD) -
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMPS)/extension $(NEEDS_TORCH) ## replay a built-in workload (or TRACE=path) on four ranks, TP 2 x PP 2, twice with storage, and write out/demo.html
+demo: $(STAMPS)/extension $(NEEDS_TORCH) ## replay a built-in workload (or TRACE=path) on four ranks, TP 2 x PP 2, twice with storage, and write out/demo.html; STORAGE=mooncake, or a URL: over that instead of files
+ifeq ($(STORAGE),mooncake)
+	tools/mooncake.sh $(VENV) $(MAKE) --no-print-directory demo
+else
 	@mkdir -p "$(dir $(REPORT))"
 	$(if $(DEMO_STORE),rm -rf $(DEMO_STORE))
 	$(DEMO_REPLAY) --report "$(REPORT)"
-	$(if $(DEMO_STORE),@echo; echo "once more with fresh ranks: they find in storage what the first have left")
-	$(if $(DEMO_STORE),$(subst --requests $(REQUESTS),--requests $(AGAIN),$(DEMO_REPLAY)))
+	$(if $(DEMO_URL),@echo; echo "once more with fresh ranks: they find in storage what the first have left")
+	$(if $(DEMO_URL),$(subst --requests $(REQUESTS),--requests $(AGAIN),$(DEMO_REPLAY)))
 	$(if $(DEMO_STORE),@rm -rf $(DEMO_STORE))
+endif
 
 test: test-rust test-python ## every test of the core and of the Python package
 

@@ -1,5 +1,6 @@
 """A real Mooncake cluster over TCP below the ranks of a replay: it outlives the runs, or breaks in the middle."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,10 @@ MEMORY: Final = 512 << 20
 PATIENCE_S: Final = 60.0
 STORED_PAGES: Final = 200
 """Of all ranks together; a run stores some thousands."""
+
+
+OUTAGE_S: Final = 4.0
+"""Longer than a call of these runs waits."""
 
 
 @pytest.fixture
@@ -84,3 +89,45 @@ def test_one_ranks_storage_does_otherwise(cluster: MooncakeServer, ranks: str, f
     faulty = replay(cluster.url, RANKS[ranks], "--inject", fault)
     assert faulty["ranks"][1]["faults_at_work"] > 0
     assert faulty["storage_hit_tokens"] > 0, "what all ranks have is served"
+
+
+def kill_the_owner(cluster: MooncakeServer) -> None:
+    cluster.kill()
+    time.sleep(OUTAGE_S)
+    cluster.restart()
+
+
+def kill_the_master(cluster: MooncakeServer) -> None:
+    cluster.master.end()
+    time.sleep(OUTAGE_S)
+    cluster.restart_master()
+
+
+def stop_the_owner(cluster: MooncakeServer) -> None:
+    cluster.owner.signal(signal.SIGSTOP)
+    time.sleep(OUTAGE_S)
+    cluster.owner.signal(signal.SIGCONT)
+
+
+def stop_all(cluster: MooncakeServer) -> None:
+    cluster.stop()
+    time.sleep(OUTAGE_S)
+    cluster.go_on()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outage", [kill_the_owner, kill_the_master, stop_the_owner, stop_all])
+def test_the_breaker_opens_and_closes_at_one_step_on_all_ranks(
+    cluster: MooncakeServer, outage: Callable[[MooncakeServer], None]
+) -> None:
+    url, breaker = f"{cluster.url}?timeout=2", ["--breaker", "1,300,1,30000"]
+    with Replay(url, ["--tp", "2"], "--step-ms", "10", *breaker, requests=600) as run:
+        wait_until(run, lambda: cluster.pages() > STORED_PAGES)
+        outage(cluster)
+        assert run.is_running()
+        document = run.document()
+    one, *others = ([(change["step"], change["state"]) for change in rank["breaker"]] for rank in document["ranks"])
+    assert all(other == one for other in others)
+    states = [state for _, state in one]
+    assert "open" in states, one
+    assert "closed" in states[states.index("open") :], one

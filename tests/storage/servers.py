@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -153,8 +154,8 @@ class Folder(Opens):
 class RedisServer(ProcessServer):
     """redis://, in memory alone, with 64 MiB at most."""
 
-    def __init__(self, folder: Path, policy: str = "allkeys-lru", memory: str = "64mb") -> None:
-        self._folder, self._policy, self._memory = folder, policy, memory
+    def __init__(self, folder: Path, policy: str = "allkeys-lru", memory: str = "64mb", value: str = "512mb") -> None:
+        self._folder, self._policy, self._memory, self._value = folder, policy, memory, value
         pytest.importorskip("redis")
         self._program = needed("redis-server")
         self.port = free_port()
@@ -163,6 +164,7 @@ class RedisServer(ProcessServer):
 
     def start(self) -> None:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        options += ["--proto-max-bulk-len", self._value]
         options += ["--dir", str(self._folder), "--maxmemory", self._memory, "--maxmemory-policy", self._policy]
         self.process = Process([self._program, *options], self._folder / "redis.log")
         self.process.wait_for(lambda: answers(self.port))
@@ -208,11 +210,12 @@ class S3Server(ProcessServer):
         if not answers(self.port):
             return False
         try:
-            obstore.put(self._store(), "ready", b"")
+            obstore.put(self._store, "ready", b"")
         except Exception:  # it listens before it has a bucket
             return False
         return True
 
+    @cached_property
     def _store(self) -> Any:
         from obstore.store import S3Store
 
@@ -231,12 +234,12 @@ class S3Server(ProcessServer):
         import obstore
 
         path = f"{key[:1].hex()}/{key.hex()}.page"
-        obstore.put(self._store(), path, flipped(bytes(obstore.get(self._store(), path).bytes()), bit))
+        obstore.put(self._store, path, flipped(bytes(obstore.get(self._store, path).bytes()), bit))
 
     def lose(self, key: bytes) -> None:
         import obstore
 
-        obstore.delete(self._store(), f"{key[:1].hex()}/{key.hex()}.page")
+        obstore.delete(self._store, f"{key[:1].hex()}/{key.hex()}.page")
 
 
 def flipped(data: bytes, bit: int) -> bytes:
@@ -259,6 +262,20 @@ def needed(program: str) -> str:
     if found is None:
         pytest.skip(f"{program} is not installed; docs/storage.md says how it is")
     return found
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system with so much room; skips where none can be mounted."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system of a test's own can be mounted: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from isoradix.storage import (
     registry,
     schemes,
 )
+from isoradix.storage.staging import Staged
 
 
 class Engine:
@@ -104,6 +105,27 @@ def test_calls_wait_for_their_turn_and_no_longer() -> None:
         until.set()
         assert first.wait_released(10)
         assert store.exists([b"a"]).leading == 1
+
+
+def test_outages_one_after_another_take_no_more_memory_than_the_first() -> None:
+    answers = threading.Event()
+
+    def act(call: Call, _: PageViews) -> None:
+        answers.wait(30)
+        call.finish(0, Status.DONE)
+
+    engine, keys, pages = Engine(act), [b"a"], views(1)
+    with Backend(engine, timeout_s=0.02) as store:
+        staged = Staged(store)
+        for _ in range(4):
+            answers.clear()
+            late = [staged.get(keys, pages), staged.put(keys, pages), staged.get(keys, pages), staged.put(keys, pages)]
+            assert {outcome.statuses for outcome in late} == {(Status.LATE,)}
+            assert staged.get(keys, pages).statuses == (Status.FAILED,), "every thread is stuck"
+            answers.set()
+            assert all(outcome.wait_released(10) for outcome in late)
+            assert staged.put(keys, pages).done == 1
+            assert len(engine.registered) == 4, "a slab for each call that was under way"
 
 
 def test_a_call_that_was_never_begun_is_released_at_once() -> None:

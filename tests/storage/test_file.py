@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,8 @@ import pytest
 from isoradix import InvalidInputError
 from isoradix.storage import PageViews, PermanentStorageError, SGLangKeys, Status, TemporaryStorageError, open_storage
 from isoradix.storage.check import Checker
+
+from .servers import small_disk
 
 SEAL = 32
 
@@ -47,19 +48,10 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
         assert store.stats()["pages"] == 10
 
 
-def small_disk(folder: Path) -> None:
-    """A file system with room for 1 MiB."""
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"no file system of a test's own can be mounted: {mounted.stderr.strip()}")
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    small_disk(tmp_path / "disk")
-    yield tmp_path / "disk"
-    subprocess.run(["umount", tmp_path / "disk"], check=True)
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        yield disk
 
 
 def test_a_full_disk_is_temporary(disk: Path) -> None:

@@ -1,15 +1,17 @@
-"""Servers whose memory is full: they refuse pages or lose others, and never hand out a wrong one."""
+"""Servers without room, for any page or for a large one: they refuse or lose pages, and never hand out a wrong one."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from isoradix.storage import Backend, Status, TemporaryStorageError
+from isoradix.storage import Backend, PageViews, Status, TemporaryStorageError
 from isoradix.storage.check import Checker
 
 from .mooncake_server import MooncakeServer
-from .servers import RedisServer, Server, opened, running
+from .servers import RedisServer, S3Server, Server, opened, running, small_disk
 
 PAGE_BYTES = 200_000
 MISSES = {Status.MISSING, Status.DONE}
@@ -59,3 +61,58 @@ def test_a_server_that_refuses_is_full(tmp_path: Path) -> None:
         assert set(put) == {Status.DONE, Status.FULL}
         assert read == [{Status.DONE: Status.DONE, Status.FULL: Status.MISSING}[status] for status in put]
         assert store.stats()["server_policy"] == "noeviction"
+
+
+def test_a_full_disk_of_an_s3_server_is_temporary(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "12m") as disk,
+        running(lambda: S3Server(disk)) as server,
+        opened(server) as store,
+    ):
+        put, read = fill(store, 8)
+        assert set(put) == {Status.DONE, Status.FAILED}, "the protocol has no word for it"
+        assert read == [{Status.DONE: Status.DONE, Status.FAILED: Status.MISSING}[status] for status in put]
+
+
+def large_values(folder: Path) -> Server:
+    return RedisServer(folder, value="1mb")
+
+
+LARGE = {
+    "redis with too little memory": (redis("allkeys-lru"), {Status.FULL}),
+    "redis with a limit of a value": (large_values, {Status.FAILED}),
+    "mooncake with too small a segment": (mooncake, {Status.FULL}),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), LARGE.values(), ids=LARGE)
+def test_a_page_that_no_server_has_room_for(make: Callable[[Path], Server], said: set[Status], tmp_path: Path) -> None:
+    with running(lambda: make(tmp_path)) as server, opened(server) as store:
+        small, large = Checker(store, 1000, 2), Checker(store, 20 << 20, 1)
+        names, views, right = small.fresh(2)
+        assert store.put_from(names, views).done == 2
+        keys, pages, _ = large.fresh(1)
+        outcome = store.put_from(keys, pages, timeout_s=20)
+        assert set(outcome.statuses) == said, outcome.error
+        assert isinstance(outcome.error, TemporaryStorageError)
+        assert store.get_into(keys, large.room(1), timeout_s=20).statuses == (Status.MISSING,)
+        room = small.room(2)
+        read = store.get_into(names, room)
+        assert set(read.statuses) <= MISSES
+        assert all(room.read(at) == right[at].tobytes() for at, s in enumerate(read.statuses) if s is Status.DONE)
+        end = time.monotonic() + 20
+        while store.put_from(names, views).done < 2:  # Redis keeps for seconds what the connection has sent
+            assert time.monotonic() < end, "small ones are taken again"
+            time.sleep(0.1)
+        assert store.get_into(names, small.room(2)).done == 2
+
+
+def test_a_page_over_the_limit_of_an_engine_is_not_sent(shared_server: Server) -> None:
+    with opened(shared_server) as store:
+        most = store.capabilities.page_bytes_max
+        if most is None:
+            pytest.skip("this engine has no limit")
+        views = PageViews.whole(np.empty(most + 1, np.uint8), most + 1)
+        assert store.put_from([b"large"], views).statuses == (Status.TOO_LARGE,)
+        assert store.get_into([b"large"], views).statuses == (Status.MISSING,)
+        assert store.exists([b"large"]).flags == (False,)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,10 +19,13 @@ from isoradix.kv import HostPool, MHAShape
 from isoradix.storage import (
     Backend,
     Fingerprint,
+    Outcome,
     PageKeys,
     PageViews,
+    PermanentStorageError,
     Presence,
     Shard,
+    Status,
     TemporaryStorageError,
     open_storage,
 )
@@ -59,6 +63,20 @@ class Slow:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+AWAY = TemporaryStorageError("away")
+
+
+class Refusing:
+    """A backend that has every page, and moves none."""
+
+    def __init__(self, inner: Backend, outcome: Outcome) -> None:
+        self.capabilities = inner.capabilities
+        self.put_from = self.get_into = lambda keys, views: outcome
+
+    def exists(self, keys: Sequence[bytes]) -> Presence:
+        return Presence((True,) * len(keys))
 
 
 @pytest.fixture
@@ -168,6 +186,23 @@ def test_a_question_that_fails_is_a_failure_of_this_rank(backend: Backend, host:
     tier.close()
     assert log.heard == [("ended", 5, False)]
     assert tier.answers() == []
+
+
+def test_a_refusal_for_good_stays_one(backend: Backend, host: HostPool, caplog: pytest.LogCaptureFixture) -> None:
+    refusal = PermanentStorageError("s3: access denied\nhint: AWS_ACCESS_KEY_ID names who asks")
+    for error, said in ((refusal, "storage refuses for good: s3: access denied"), (AWAY, "the next is away")):
+        refused = Outcome((Status.FAILED,) * 3, error)
+        tier, log = tier_over(Refusing(backend, refused), host)
+        tier.start(effect(0, "store", [0, 1, 2], run(3)))
+        until(partial(log.heard.count, ("ended", 0, False)))
+        assert len(log.heard) == 1, "what is decided above is the same"
+        tier.query(query(1, run(3)))
+        assert answered(tier) == [(1, 3 * PAGE)]
+        tier.start(effect(1, "prefetch", [0, 1, 2], run(3)))
+        until(partial(log.heard.count, ("ended", 1, False)))
+        tier.close()
+        failures = [record for record in caplog.records if said in record.getMessage()]
+        assert [type(record.args[2]) for record in failures if isinstance(record.args, tuple)] == [type(error)] * 2
 
 
 def test_what_is_cancelled_ends_once(backend: Backend, host: HostPool) -> None:

@@ -136,6 +136,8 @@ impl Ledger {
     }
 
     /// Takes in the rest of this log; the number of the next one, if it is sealed.
+    ///
+    /// The seal is met again until the next log is there: what stands behind it counts nowhere.
     fn take_in(&mut self) -> io::Result<Option<u64>> {
         let mut held = Vec::new();
         let mut buffer = vec![0; READ_BYTES];
@@ -150,11 +152,11 @@ impl Ledger {
             let mut rest = &held[..];
             while let Some((bytes, behind)) = rest.split_first_chunk::<RECORD_BYTES>() {
                 if let Some(record) = Record::read(bytes) {
-                    rest = behind;
-                    self.read += RECORD_BYTES as u64;
                     if let Record::Sealed { next } = record {
                         return Ok(Some(next));
                     }
+                    rest = behind;
+                    self.read += RECORD_BYTES as u64;
                     self.apply(record);
                 } else {
                     // a part of a record, from a full disk: the next one begins somewhere behind
@@ -378,6 +380,31 @@ mod tests {
         assert_eq!(ledger.len(), 5);
         assert!(ledger.number > 10);
         ledger.check();
+    }
+
+    #[test]
+    fn what_stands_behind_a_seal_counts_nowhere_also_where_the_next_log_cannot_be_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::open(folder.path()).unwrap();
+        ledger.spare = 10;
+        let unfinished = folder.path().join(UNFINISHED);
+        fs::write(&unfinished, b"").unwrap(); // as on a full disk: no log can be written there
+        let refused = (0..100u8).find(|turn| ledger.used(&[(&[*turn % 3], 1)]).is_err());
+        assert!(refused.is_some());
+        for _ in 0..3 {
+            ledger.used(&[(b"late", 1)]).unwrap_err();
+            assert_eq!(keys(&ledger).len(), 3);
+            ledger.check();
+        }
+        fs::remove_file(&unfinished).unwrap();
+        let mut other = Ledger::open(folder.path()).unwrap();
+        ledger.used(&[(b"next", 1)]).unwrap();
+        other.catch_up().unwrap();
+        for seen in [&ledger, &other] {
+            assert_eq!((seen.number, seen.len(), keys(seen).last().unwrap().as_slice()), (1, 4, &b"next"[..]));
+            seen.check();
+        }
+        assert_eq!(keys(&ledger), keys(&other));
     }
 
     #[derive(Debug, Clone)]

@@ -217,6 +217,31 @@ fn the_limit_is_kept_by_use() {
 }
 
 #[test]
+fn a_ledger_that_cannot_go_on_in_a_next_log_makes_room_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let limit = Some(3 * (8 + SEAL_BYTES as u64));
+    let store = open(folder.path(), Options { limit, ..Options::default() });
+    let page = bytes(1, 8);
+    put(&store, &[(b"a", &page), (b"b", &page), (b"c", &page)]);
+    let unfinished = folder.path().join("unfinished");
+    fs::remove_dir(&unfinished).unwrap();
+    fs::write(&unfinished, b"").unwrap(); // as on a full disk: neither log nor page can be written
+    for _ in 0..20 {
+        let mut room = vec![0; 8 * 1000];
+        let pages = room.chunks_mut(8).map(|page| PageMut::new(vec![page])).collect();
+        store.get(&vec![&b"c"[..]; 1000], pages, &Call::new(1000)).unwrap(); // the log is long, and sealed
+    }
+    assert!(store.usage().is_err(), "there is no next log");
+    assert_eq!(put(&store, &[(b"d", &page)]), [Status::Failed as u8]);
+    assert_eq!(store.exists(&[b"a", b"b", b"c"]).unwrap(), [false, true, true]);
+    fs::remove_file(&unfinished).unwrap();
+    fs::create_dir(&unfinished).unwrap();
+    assert_eq!(put(&store, &[(b"d", &page)]), [Status::Done as u8]);
+    assert_eq!(store.exists(&[b"a", b"b", b"c", b"d"]).unwrap(), [false, true, true, true]);
+    assert_eq!((store.usage().unwrap().pages, store.evicted()), (3, 1));
+}
+
+#[test]
 fn what_a_ledger_does_not_know_is_adopted_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let page = bytes(1, 100);

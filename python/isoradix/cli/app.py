@@ -92,6 +92,8 @@ def _invoke(arguments: Sequence[str], commands: typer.Typer, name: str) -> objec
             return command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
+    except IsoradixError:
+        raise  # also where it is an OSError, as what storage did not do in time
     except OSError as error:
         if error.filename is not None:
             raise

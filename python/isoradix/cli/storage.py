@@ -10,7 +10,7 @@ from isoradix import __version__
 from isoradix.cli.errors import FINDING, OK, UsageError
 from isoradix.cli.output import show_facts, show_json, show_table, tracking
 from isoradix.cli.values import count
-from isoradix.storage import Backend, PermanentStorageError, StorageURL, open_storage
+from isoradix.storage import Backend, PermanentStorageError, StorageTimeoutError, StorageURL, open_storage
 from isoradix.storage.check import Checker, Finding, Speed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=False)
@@ -24,6 +24,9 @@ CHECK_EXAMPLES: Final = """Examples:
 
 _URL: Final[Any] = typer.Argument(help="The store, as file:///folder, mooncake://, redis:// or s3://.", metavar="URL")
 _JSON: Final[Any] = typer.Option("--json", help="Print one JSON object instead of a table.")
+_TIMEOUT: Final[Any] = typer.Option("--timeout", metavar="S", help="Seconds that it may take, whatever the URL says.")
+_TIMEOUT_S: Final = "600"
+_LONGEST_S: Final = 86_400
 _MOST_BYTES: Final = 2**32
 
 
@@ -60,10 +63,18 @@ def check(
     return FINDING if broken else OK
 
 
-def stats(url: Annotated[str, _URL], json: Annotated[bool, _JSON] = False) -> int:
-    """What a store holds, as far as its engine says."""
-    with _opened(url) as store:
-        facts = dict(store.stats())
+def stats(
+    url: Annotated[str, _URL],
+    timeout: Annotated[str, _TIMEOUT] = _TIMEOUT_S,
+    json: Annotated[bool, _JSON] = False,
+) -> int:
+    """What a store holds, as far as its engine says.
+
+    Some engines count page by page, which takes long where there are many.
+    """
+    seconds = count("--timeout", timeout, 1, _LONGEST_S)
+    with _opened(url, make=False) as store, _within(seconds, "stats", "not all pages were counted"):
+        facts = dict(store.stats(timeout_s=seconds))
         about = store.capabilities
     traits = {name: getattr(about, name) for name in ("zero_copy", "checked", "durable", "shared")}
     if json:
@@ -77,12 +88,14 @@ def stats(url: Annotated[str, _URL], json: Annotated[bool, _JSON] = False) -> in
 def clear(
     url: Annotated[str, _URL],
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    timeout: Annotated[str, _TIMEOUT] = _TIMEOUT_S,
 ) -> int:
     """Remove all pages of a store. Keys that are not of this URL's prefix stay."""
+    seconds = count("--timeout", timeout, 1, _LONGEST_S)
     if not yes and not typer.confirm(f"remove all pages of {url}?", err=True):
         return OK
-    with _opened(url) as store:
-        store.clear()
+    with _opened(url, make=False) as store, _within(seconds, "clear", "some pages may be gone"):
+        store.clear(timeout_s=seconds)
     return OK
 
 
@@ -96,9 +109,21 @@ app.command(short_help="Remove all pages of a store.")(clear)
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[Backend]:
+def _within(seconds: int, verb: str, left: str) -> Iterator[None]:
+    """Shows that a call on all pages is under way, and says so if its seconds were too few."""
     try:
-        store = open_storage(url)
+        with tracking(verb, None):
+            yield
+    except StorageTimeoutError as error:
+        raise StorageTimeoutError(
+            f"{verb} was not over after {seconds} s: {left}\nhint: see whether the server runs; --timeout gives it more"
+        ) from error
+
+
+@contextmanager
+def _opened(url: str, *, make: bool = True) -> Iterator[Backend]:
+    try:
+        store = open_storage(url, make=make)
     except PermanentStorageError as error:
         what, _, hint = str(error).partition("\nhint: ")
         raise UsageError(what, hint or "docs/storage.md lists URLs and options") from error

@@ -31,7 +31,7 @@ def schemes() -> list[str]:
     return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
 
 
-def open_storage(url: str) -> Backend:
+def open_storage(url: str, *, make: bool = True) -> Backend:
     """Opens a store.
 
     Every URL takes `timeout` (seconds that a call has, 5 unless given), `connect` (seconds that opening may take, 15
@@ -39,12 +39,15 @@ def open_storage(url: str) -> Backend:
 
     Args:
         url: for example file:///var/cache/kv?limit=500G.
+        make: whether a folder that is not there yet is made.
 
     Raises:
-        PermanentStorageError: there is no such engine, it is not installed, or the URL is refused.
+        PermanentStorageError: there is no such engine, it is not installed, the URL is refused, or there is no such
+            folder and none is to be made.
         TemporaryStorageError: the server does not answer.
     """
     parsed = StorageURL.parse(url)
+    parsed.makes = make
     factory = _factory(parsed.scheme)
     timeout_s = parsed.seconds("timeout", TIMEOUT_S)
     workers = parsed.number("workers", WORKERS, 1, 256)

@@ -1,6 +1,7 @@
 """Memory between host pages and an engine that may never let go of what it was given."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -43,11 +44,22 @@ class InPlace:
         return outcome
 
 
+@dataclass
+class _Slab:
+    """Memory of one call at a time."""
+
+    memory: Bytes
+    last: Outcome | None = None
+    """Of the last call that was given it, which may not have let go of it."""
+
+
 class Staged:
     """Reads and writes pages by way of memory of its own.
 
     A server that was stopped in the middle of a call may go on with it at any time later. It finds this memory then,
-    which nobody uses any more: a batch that is late leaves it to the engine, and the next has another.
+    which nobody uses any more: a batch that is late keeps its slab until the engine lets go of it, and the next has
+    another. A slab is never dropped, since the engine has registered it: there are as many as calls were under way at
+    once, however often the server stands still.
 
     Args:
         backend: the storage.
@@ -57,43 +69,37 @@ class Staged:
     def __init__(self, backend: Backend, spare: int = 0) -> None:
         self._backend = backend
         self._spare = -(-spare // ALIGNED) * ALIGNED
-        self._memory = np.empty(0, np.uint8)
-        self._left: list[tuple[Outcome, Bytes]] = []
+        self._slabs: list[_Slab] = []
 
     def get(self, keys: Sequence[bytes], pages: PageViews) -> Outcome:
         """Reads pages; see `InPlace.get`."""
-        staged = self._views(pages)
-        outcome = self._backend.get_into(keys, staged)
+        slab = self._free_slab(pages)
+        staged = self._views(slab, pages)
+        slab.last = outcome = self._backend.get_into(keys, staged)
         _copy(staged, pages, outcome.leading)
-        self._keep_or_leave(outcome)
         return outcome
 
     def put(self, keys: Sequence[bytes], pages: PageViews) -> Outcome:
         """Stores pages; see `InPlace.put`."""
-        staged = self._views(pages)
+        slab = self._free_slab(pages)
+        staged = self._views(slab, pages)
         _copy(pages, staged, len(pages))
-        outcome = self._backend.put_from(keys, staged)
-        self._keep_or_leave(outcome)
+        slab.last = outcome = self._backend.put_from(keys, staged)
         return outcome
 
-    def _views(self, pages: PageViews) -> PageViews:
+    def _views(self, slab: _Slab, pages: PageViews) -> PageViews:
+        return PageViews.whole(slab.memory, pages.page_bytes, range(len(pages)), spare=self._spare)
+
+    def _free_slab(self, pages: PageViews) -> _Slab:
+        """The smallest that is large enough and that no call holds; else a new one."""
         row = pages.page_bytes + self._spare
         size = max(rows_at_once(row), len(pages)) * row  # the same each time: an engine registers it once
-        if self._memory.nbytes < size:
-            self._memory = self._back(size)
-        return PageViews.whole(self._memory, pages.page_bytes, range(len(pages)), spare=self._spare)
-
-    def _keep_or_leave(self, outcome: Outcome) -> None:
-        if not outcome.released:
-            self._left.append((outcome, self._memory))
-            self._memory = np.empty(0, np.uint8)
-
-    def _back(self, size: int) -> Bytes:
-        """Memory that was left, that its call has let go of meanwhile, and that is large enough; else new memory."""
-        back = [memory for outcome, memory in self._left if outcome.released]
-        self._left = [left for left in self._left if not left[0].released]
-        large = [memory for memory in back if memory.nbytes >= size]
-        return large[0] if large else np.empty(size, np.uint8)
+        free = [slab for slab in self._slabs if slab.last is None or slab.last.released]
+        large = [slab for slab in free if slab.memory.nbytes >= size]
+        if not large:
+            large = [_Slab(np.empty(size, np.uint8))]
+            self._slabs += large
+        return min(large, key=lambda slab: slab.memory.nbytes)
 
 
 def _copy(source: PageViews, target: PageViews, pages: int) -> None:

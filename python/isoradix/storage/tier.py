@@ -20,7 +20,7 @@ from isoradix.copies.operations import OpenCopy, Operations
 from isoradix.storage.backend import Backend, Outcome
 from isoradix.storage.call import Status
 from isoradix.storage.components import ComponentPages
-from isoradix.storage.errors import StorageError, TemporaryStorageError, first_line
+from isoradix.storage.errors import PermanentStorageError, StorageError, TemporaryStorageError, first_line
 from isoradix.storage.keys import KeyScheme
 from isoradix.storage.staging import BATCH_PAGES, InPlace, Staged, rows_at_once
 from isoradix.storage.views import Order, PageViews
@@ -294,6 +294,8 @@ def _is_miss(outcome: Outcome) -> bool:
 
 
 def _short(what: str, outcome: Outcome) -> StorageError:
+    if isinstance(outcome.error, PermanentStorageError):
+        return PermanentStorageError(f"{what}, storage refuses for good: {outcome.error}")
     first = outcome.statuses[outcome.leading]
     why = first.name.lower().replace("_", " ") if outcome.error is None else first_line(outcome.error)
     return TemporaryStorageError(f"{what}, the next is {why}")

@@ -40,6 +40,8 @@ class StorageURL:
     password: str | None = field(default=None, repr=False)
     _options: dict[str, str] = field(default_factory=dict, repr=False)
     _known: list[str] = field(default_factory=list, repr=False)
+    makes: bool = True
+    """Whether a store that is not there yet is made; if not, an engine that would make it refuses."""
 
     @classmethod
     def parse(cls, text: str) -> "StorageURL":

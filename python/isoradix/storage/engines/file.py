@@ -5,6 +5,7 @@ Options: `limit` (bytes on the disk; what was used longest ago goes first), `dir
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from isoradix._isoradix import FileStore
@@ -89,6 +90,10 @@ def open_engine(url: StorageURL) -> FileEngine:
     if raw and limit is not None:
         raise PermanentStorageError(
             f"{url.text} has a limit\nhint: SGLang's own server keeps the limit of its file store"
+        )
+    if not url.makes and not (Path(url.path) if raw else Path(url.path, "pages")).is_dir():
+        raise PermanentStorageError(
+            f"there is no store at {url.text}\nhint: whoever puts pages makes it; isoradix storage check does"
         )
     try:
         store = FileStore(url.path, raw=raw, limit=limit, direct=direct, threads=threads)
