@@ -91,6 +91,10 @@ class Playback:
         total = total[0] if isinstance(total, tuple) else total
         return self.allocator.available_size(), evictable, held, total
 
+    def request(self, rid: str) -> Request:
+        """One that was seen."""
+        return self._requests[rid]
+
     def _listen(self) -> None:
         """Notes what the cache gives back."""
         plain = self.allocator.free_segment
