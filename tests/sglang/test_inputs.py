@@ -125,6 +125,40 @@ def test_a_priority_of_more_bits_is_the_greatest_or_least(priority: int, policy:
     assert one.sizes() == (SLOTS - 24, 24, 0, 24)
 
 
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_an_adapter_has_a_namespace_of_its_own_and_its_name_in_events(dynamo: bool) -> None:
+    from sglang.srt.mem_cache import events
+
+    from .playback import Playback, server_for
+
+    if not dynamo and not hasattr(events, "KvEventLoraNames"):
+        pytest.skip("0.5.22 names adapters in Dynamo's format alone")
+    adapters = {"a": "0" * 31 + "a", "b": f"key{'0' * 31}b", "none": None}
+    heard = []
+    for name in ("isoradix", "rust"):
+        names = getattr(events, "KvEventLoraNames", events.LoRANameTable)()
+        for rid, key in adapters.items():
+            if key is None:
+                continue
+            if dynamo:
+                names.register(lora_id=key[-32:], lora_name=f"adapter {rid}")
+            else:
+                names.register(SimpleNamespace(extra_key=key, lora_id=key[-32:]), f"adapter {rid}")
+        server = server_for(name, setting(), kv_events=True, kv_event_lora_names=names, dynamo_kv_event_format=dynamo)
+        one = Playback(server)
+        one.play([r.Step(free=0, evictable=0, held=0)])
+        for number, (rid, key) in enumerate(adapters.items()):
+            first = 1 + 2 * number
+            seen = one.play([*admitted(rid, WORDS[:8], first, extra_key=key), kept(rid, 8, first)])
+            assert (seen[1].device, seen[-1].device) == (0, 8), "nothing is found of another adapter"
+        again = one.play(admitted("again", [*WORDS[:8], 1], 7, extra_key=adapters["b"]))
+        assert again[1].device == 8
+        stored = [event for event in server.cache.take_events() if type(event).__name__ == "BlockStored"]
+        assert sum(len(event.token_ids) for event in stored) == 24
+        heard.append({(event.lora_id, event.lora_name) for event in stored})
+    assert heard[0] == heard[1] == {(None, "adapter a"), (None, "adapter b"), (None, None)}
+
+
 class Answers:
     """A scheduler that storage is attached to, and what it was answered."""
 
