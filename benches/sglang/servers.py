@@ -38,6 +38,7 @@ def make(
     write_policy: str = "write_through",
     policy: str = "lru",
     kv_events: bool = False,
+    **more: Any,
 ) -> Server:
     """A server's cache, on the CPU, alone in its domain.
 
@@ -50,6 +51,7 @@ def make(
         write_policy: of the host tier.
         policy: of eviction.
         kv_events: whether it collects KV events.
+        more: of the server's `CacheInitParams`.
     """
     _publish(name, page_size, host_ratio, write_policy, policy)
     import torch
@@ -81,6 +83,7 @@ def make(
         eviction_policy=policy,
         enable_kv_cache_events=kv_events,
         tree_core_backend=name if name in ("rust", "python") else None,
+        **more,
     )
     worker = SimpleNamespace(
         model_runner=SimpleNamespace(forward_stream=None),

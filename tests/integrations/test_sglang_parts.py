@@ -1,5 +1,6 @@
 """The parts of the SGLang plug-in that need no SGLang: options, limits, versions, slots, layers, pools."""
 
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +62,9 @@ class TestOptions:
             ({"ISORADIX_STORAGE_RETRY": "3,never,5"}, "ISORADIX_STORAGE_RETRY is .*int"),
             ({"ISORADIX_WAIT_BOARD": "/dev/null/board"}, "ISORADIX_WAIT_BOARD is '/dev/null/board'.*written"),
             ({"ISORADIX_WAIT_BOARD": "no\0path"}, "ISORADIX_WAIT_BOARD is .*written"),
+            ({"ISORADIX_JOURNAL": "/dev/null/journal"}, "ISORADIX_JOURNAL is '/dev/null/journal'.*written"),
+            ({"ISORADIX_STORAGE": "nonsense"}, "ISORADIX_STORAGE: 'nonsense' is no URL"),
+            ({"ISORADIX_STORAGE": "hf3fs://:word@x"}, "ISORADIX_STORAGE: there is no storage engine for hf3fs://"),
             ({"ISORADIX_CONFIG": "/nowhere/isoradix.toml"}, "/nowhere/isoradix.toml"),
         ],
     )
@@ -68,6 +72,7 @@ class TestOptions:
         with pytest.raises(InvalidInputError, match=named) as raised:
             options.load(environment)
         assert "hint:" in str(raised.value)
+        assert "word" not in str(raised.value), "a password is not told"
 
     @pytest.mark.parametrize("text", [b"winow = 3", b"window = ", b"window = 'x'", b"window = 0", b"\xff\xfe"])
     def test_a_file_with_a_mistake_is_refused(self, tmp_path: Path, text: bytes) -> None:
@@ -268,12 +273,13 @@ def context(**changes: Any) -> SimpleNamespace:
         eviction_policy=changes.pop("policy", "lru"),
     )
     server_args = SimpleNamespace(speculative_algorithm=changes.pop("speculative", None))
+    model = SimpleNamespace(is_multimodal=changes.pop("multimodal", False))
     usual = {"is_hybrid_swa": False, "is_hybrid_ssm": False, "enable_hierarchical_cache": True}
-    return SimpleNamespace(params=params, server_args=server_args, **{**usual, **changes})
+    return SimpleNamespace(params=params, server_args=server_args, model_config=model, **{**usual, **changes})
 
 
 def memory(**changes: Any) -> SimpleNamespace:
-    usual = {"hicache_mem_layout": "layer_first", "enable_lmcache": False}
+    usual = {"hicache_mem_layout": "layer_first", "enable_lmcache": False, "radix_eviction_policy_config": None}
     return SimpleNamespace(**{**usual, **changes})
 
 
@@ -281,7 +287,8 @@ class TestLimits:
     def test_a_usual_server_passes(self) -> None:
         limits.check(context(), memory(), "null")
         limits.check(context(pool=mla()), memory(), "null")
-        limits.check(context(enable_hierarchical_cache=False), memory(), "prefill")
+        limits.check(context(enable_hierarchical_cache=False), memory(), "prefill", dcp_size=2)
+        limits.check(context(policy="slru"), memory(radix_eviction_policy_config={"protected_threshold": 3}), "null")
 
     @pytest.mark.parametrize(
         ("ctx", "flags", "mode", "named"),
@@ -291,6 +298,17 @@ class TestLimits:
             (context(allocator=SimpleNamespace(get_kvcache=mha)), memory(), "null", "slots from SimpleNamespace"),
             (context(page_size=8), memory(), "null", "pages of 8 tokens over slots in pages of 4"),
             (context(policy="tlru"), memory(), "null", "--radix-eviction-policy tlru"),
+            *(
+                (context(policy=policy), memory(radix_eviction_policy_config=config), "null", f"policy-config {named}")
+                for policy, config, named in (
+                    ("slru", {"protected_treshold": 3}, "protected_treshold: slru takes protected_threshold"),
+                    ("lru", {"protected_threshold": 3}, "protected_threshold: lru takes no parameters"),
+                    ("slru", {"protected_threshold": 0}, "protected_threshold 0: "),
+                    ("slru", {"protected_threshold": 2.5}, "protected_threshold 2.5: it is no integer"),
+                    ("slru", {"protected_threshold": True}, "protected_threshold True: it is no integer"),
+                    ("slru", [3], r"\[3\]: it is no JSON object"),
+                )
+            ),
             (context(), memory(enable_lmcache=True), "null", "--enable-lmcache"),
             (context(), memory(), "decode", "--disaggregation-mode decode"),
             (context(), memory(hicache_mem_layout="page_head"), "null", "--hicache-mem-layout page_head"),
@@ -307,6 +325,22 @@ class TestLimits:
         with pytest.raises(InvalidInputError, match=named) as raised:
             limits.check(ctx, flags, mode)
         assert "hint:" in str(raised.value)
+
+    def test_slots_that_are_no_rows_have_no_place_on_host(self) -> None:
+        with pytest.raises(InvalidInputError, match="--enable-hierarchical-cache with --dcp-size 2"):
+            limits.check(context(), memory(), "null", dcp_size=2)
+
+    def test_a_sweep_of_the_servers_own_tree_is_refused(self) -> None:
+        with pytest.raises(InvalidInputError, match="--kv-canary-sweep-interval 8"):
+            limits.check(context(enable_hierarchical_cache=False), memory(), "null", canary_sweep=8)
+
+    @pytest.mark.parametrize(("found", "wide"), [("0.5.22", False), ("0.5.22.post1", False), ("0.5.23", True)])
+    def test_a_multimodal_model_is_refused_where_its_tokens_do_not_fit(
+        self, monkeypatch: pytest.MonkeyPatch, found: str, wide: bool
+    ) -> None:
+        monkeypatch.setattr(versions, "version", lambda _name: found)
+        with pytest.raises(InvalidInputError, match=r"62 bits.*--language-model-only") if wide else nullcontext():
+            limits.check(context(multimodal=True), memory(), "null")
 
     def test_all_reasons_are_named_at_once(self) -> None:
         with pytest.raises(InvalidInputError) as raised:

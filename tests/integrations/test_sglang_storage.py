@@ -104,6 +104,21 @@ class TestOptions:
         assert asked == StorageOptions("redis://x", "timeout", 64, (500, 250, 10_000))
 
     @pytest.mark.parametrize(
+        ("name", "text"),
+        [("extra.toml", "prefetch_threshold = 64\n"), ("extra.yaml", "prefetch_threshold: 64\n")],
+    )
+    def test_a_file_is_read_by_its_name(self, tmp_path: Path, name: str, text: str) -> None:
+        if name.endswith("yaml"):
+            pytest.importorskip("yaml")
+        config = tmp_path / name
+        given = memory(hicache_storage_backend_extra_config=f"@{config}")
+        config.write_text(text)
+        assert StorageOptions.of(given, Options(storage="redis://x")).threshold == 64
+        config.write_text("a: [")
+        with pytest.raises(InvalidInputError, match="extra-config a:"):
+            StorageOptions.of(given, Options(storage="redis://x"))
+
+    @pytest.mark.parametrize(
         ("flags", "named"),
         [
             ({"hicache_storage_backend": "hf3fs"}, "hf3fs.*file, mooncake"),
@@ -263,6 +278,15 @@ class TestPrefetches:
         waiting = self.ask(tree)
         waiting.clear()
         tree.states[0] = "over"
+        assert waiting.controls() == []
+
+    def test_what_is_forgotten_waits_no_more_and_is_not_aborted(self) -> None:
+        tree = Tree()
+        waiting = self.ask(tree)
+        tree.states[0] = "issued"
+        waiting.forget()
+        assert len(waiting) == 0
+        assert waiting.is_over("one")
         assert waiting.controls() == []
 
     def test_a_follower_says_nothing(self) -> None:

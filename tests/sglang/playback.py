@@ -36,8 +36,8 @@ class Seen:
     """Free, evictable, held, and all that is cached."""
 
 
-def server_for(name: str, setting: r.Setting, kv_events: bool = False) -> Server:
-    """A cache with the memory of the recorded one."""
+def server_for(name: str, setting: r.Setting, kv_events: bool = False, **more: Any) -> Server:
+    """A cache with the memory of the recorded one; `more` of the server's `CacheInitParams`."""
     return make(
         name,
         slots=setting.slots,
@@ -47,6 +47,7 @@ def server_for(name: str, setting: r.Setting, kv_events: bool = False) -> Server
         write_policy=setting.write_policy,
         policy=setting.policy,
         kv_events=kv_events,
+        **more,
     )
 
 
@@ -90,6 +91,10 @@ class Playback:
         total = cache.total_size()
         total = total[0] if isinstance(total, tuple) else total
         return self.allocator.available_size(), evictable, held, total
+
+    def request(self, rid: str) -> Request:
+        """One that was seen."""
+        return self._requests[rid]
 
     def _listen(self) -> None:
         """Notes what the cache gives back."""
@@ -291,7 +296,7 @@ class Playback:
             self.evicted_more += self._evict_to(len(pages) * self.page)
         if self.page > 1:
             allocator.merge_and_sort_free()
-        free = allocator.free_pages.tolist()
+        free = sorted(allocator.free_pages.tolist())  # caches give back as much in more calls or fewer
         there = set(free)
         known = there.intersection(pages)
         others = (number for number in free if number not in known)

@@ -47,6 +47,7 @@ class Scenario:
     leavers: int = 0  # in each wave so many requests more, which are aborted while they wait or run; no one hears them
     extra_keys: int = 0  # conversations belong to so many namespaces; 0: none
     cache_salts: int = 0
+    priorities: int = 0  # the requests of a wave come one by one, with so many priorities in turn; 0: none has one
     storage: str = ""  # 'file:FOLDER' or 'mooncake:HOST:PORT', by the server's own flag, below whichever cache it has
     storage_policy: str = "timeout"
     attach_at: int = 0  # storage comes with this wave, counted from 1; 0: it is there from the start

@@ -17,6 +17,8 @@ from .scenario import Outcome, Scenario, Turn, marker, waves
 
 FLUSH_S: Final = 20  # a copy may still be under way; after so long, something is stuck or has leaked
 LEAVES_S: Final = 0.1
+APART_S: Final = 0.02  # requests that come one by one: the one before is being served
+PRIORITY: Final = 100  # from one priority to the next: more than the server takes for the same
 TIERS: Final = ("device", "host", "storage")
 
 
@@ -115,16 +117,36 @@ def _ask(
 ) -> list[dict[str, Any]]:
     from sglang.srt.managers.io_struct import GenerateReqInput
 
-    request = GenerateReqInput(
-        input_ids=prompts,
-        sampling_params={"max_new_tokens": scenario.new_tokens, "temperature": 0, "ignore_eos": True},
-        extra_key=_namespaces("key", scenario.extra_keys, wave),
-        cache_salt=_namespaces("salt", scenario.cache_salts, wave),
-    )
-    answers = engine.tokenizer_manager.generate_request(request, None)
+    sampling = {"max_new_tokens": scenario.new_tokens, "temperature": 0, "ignore_eos": True}
+    manager = engine.tokenizer_manager
+    if scenario.priorities:
+        requests = [
+            GenerateReqInput(input_ids=prompt, sampling_params=sampling, priority=PRIORITY * (at % scenario.priorities))
+            for at, prompt in enumerate(prompts)
+        ]
+        asked: Any = _one_by_one(manager, requests)
+    else:
+        request = GenerateReqInput(
+            input_ids=prompts,
+            sampling_params=sampling,
+            extra_key=_namespaces("key", scenario.extra_keys, wave),
+            cache_salt=_namespaces("salt", scenario.cache_salts, wave),
+        )
+        asked = anext(manager.generate_request(request, None))
     replies: list[dict[str, Any]]
-    replies, *_ = engine.loop.run_until_complete(asyncio.gather(anext(answers), *beside))
+    replies, *_ = engine.loop.run_until_complete(asyncio.gather(asked, *beside))
     return replies
+
+
+async def _one_by_one(manager: Any, requests: Sequence[Any]) -> list[dict[str, Any]]:
+    """Sends requests apart; what was answered to each."""
+
+    async def ask(at: int) -> dict[str, Any]:
+        await asyncio.sleep(APART_S * at)
+        reply: dict[str, Any] = await anext(manager.generate_request(requests[at], None))
+        return reply
+
+    return await asyncio.gather(*(ask(at) for at in range(len(requests))))
 
 
 def _changes(engine: Any, scenario: Scenario, number: int, outcome: Outcome) -> list[Any]:

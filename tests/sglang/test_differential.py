@@ -23,8 +23,18 @@ from .engines import ROOT
 
 pytestmark = pytest.mark.sglang
 
-DEVICE: Final = ("l1", "l1-tokens", "l1-crowded", "l1-lfu", "l1-slru")
-ALWAYS: Final = ("l1", "l1-tokens", "l2-through")  # the others when asked for
+DEVICE: Final = (
+    "l1",
+    "l1-tokens",
+    "l1-crowded",
+    "l1-lfu",
+    "l1-slru",
+    "l1-fifo",
+    "l1-mru",
+    "l1-filo",
+    "l1-priority",
+)
+ALWAYS: Final = ("l1", "l1-tokens", "l1-priority", "l2-through")  # the others when asked for
 BOTH: Final = ("l2-through", "l2-selective", "l2-back")
 
 EXPLAINED: Final = {
@@ -41,6 +51,10 @@ HEARD: Final = {
     "l1-crowded": 1.0,
     "l1-lfu": 1.0,
     "l1-slru": 1.0,
+    "l1-fifo": 1.0,
+    "l1-mru": 1.0,
+    "l1-filo": 1.0,
+    "l1-priority": 1.0,
     "l2-through": 0.98,
     "l2-selective": 1.0,
     "l2-back": 0.7,
@@ -107,6 +121,23 @@ def test_device_tier_decides_as_the_servers(played: Any, name: str, core: str) -
         # equally heavy subtrees are in another order where a node was split
         assert replace(a, order=sorted(a.order)) == replace(b, order=sorted(b.order))
     assert mine.substituted == other.substituted == 0
+    mine.cache.sanity_check()
+
+
+@pytest.mark.parametrize("name", some(("l1-tokens", "l1-crowded")))
+@pytest.mark.parametrize("core", ["rust", pytest.param("python", marks=pytest.mark.slow)])
+def test_keys_of_pairs_are_the_servers_too(recorded: Any, name: str, core: str) -> None:
+    """EAGLE's, made of what was recorded without it: a page ends a token later."""
+    from .playback import Playback, server_for
+
+    setting, *events = recorded(name)
+    mine, other = (Playback(server_for(one, setting, is_eagle=True)) for one in ("isoradix", core))
+    ours, theirs = mine.play(events), other.play(events)
+    assert sum(len(seen.freed) for seen in theirs) > 1000
+    assert sum(seen.device for seen in theirs if seen.event == "Match") > 1000
+    for a, b in zip(ours, theirs, strict=True):
+        assert replace(a, order=sorted(a.order)) == replace(b, order=sorted(b.order))
+    assert (mine.substituted, mine.evicted_more) == (other.substituted, other.evicted_more)
     mine.cache.sanity_check()
 
 

@@ -95,6 +95,28 @@ def first_of_each(scenario: Scenario) -> list[int]:
     return [namespaces.index(one) for one in set(namespaces)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("l2", [False, True], ids=["L1", "L2"])
+@pytest.mark.parametrize("ranks", [{"tp": 2}, {"pp": 2}], ids=["tp2", "pp2"])
+def test_requests_that_give_way_to_more_urgent_ones_lose_nothing(
+    engines: Engines, backend: str, ranks: dict[str, int], l2: bool
+) -> None:
+    urgent = {"enable_priority_scheduling": True, "max_running_requests": 4, "radix_eviction_policy": "priority"}
+    crowd = Scenario(
+        l2=l2,
+        schedule_policy="fcfs",
+        priorities=3,
+        concurrency=6,
+        new_tokens=32,
+        engine_args=urgent,
+        **ranks,  # type: ignore[arg-type]
+    )
+    ours = sound(engines.run(replace(crowd, backend=backend)))
+    assert ours.retractions > 0
+    assert ours.cached_tokens > 0
+    assert ours.tokens == sound(engines.run(uncached(crowd))).tokens
+
+
 @pytest.mark.parametrize(
     ("tp", "rank"),
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sglang.srt.mem_cache.registry import default_radix_cache_factory
-from sglang.srt.runtime_context import get_disagg, get_memory
+from sglang.srt.runtime_context import get_disagg, get_memory, get_observability, get_parallel
 
 from isoradix.consensus.plane import first_line
 from isoradix.copies import CopyEngine, engine_for
@@ -35,7 +35,13 @@ def assemble(ctx: Any) -> Any:
         return default_radix_cache_factory(ctx)
     chosen = options.load()
     memory = get_memory()
-    limits.check(ctx, memory, get_disagg().disaggregation_mode)
+    limits.check(
+        ctx,
+        memory,
+        get_disagg().disaggregation_mode,
+        get_parallel().attn_dcp_size,
+        get_observability().kv_canary_sweep_interval,
+    )
     if ctx.enable_hierarchical_cache:
         return _tiered(ctx, memory, chosen)
     params = ctx.params

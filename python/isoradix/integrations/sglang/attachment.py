@@ -42,7 +42,7 @@ class StorageChanges:
         self._settled = 0
         self._waiting: list[tuple[Any, Any]] = []
         """Schedulers and their requests that are not answered yet."""
-        self.policy = started.policy
+        self.policy = self._asked_policy = started.policy
         """How long requests wait: one of `storage.POLICIES`."""
 
     def clear(self) -> bool:
@@ -59,10 +59,9 @@ class StorageChanges:
         if self._waiting or state != "absent":
             return _attached(False, BUSY[state if state != "absent" else "opening"])
         try:
-            policy = self._started.policy_of(request, self._memory)
+            self._asked_policy = self._started.policy_of(request, self._memory)
         except InvalidInputError as error:
             return _attached(False, str(error))
-        self.policy = policy
         name = request.hicache_storage_backend
         self._driver.attach(lambda: self._opens(url_of(name)))
         self._waiting.append((scheduler, request))
@@ -86,6 +85,8 @@ class StorageChanges:
         self._settled += len(news)
         for step, state, why in news:
             logger.info("storage: %s at step %d%s", state, step, f": {why}" if why else "")
+            if state == "attached":
+                self.policy = self._asked_policy
             self._answer(state, why)
 
     def _answer(self, state: str, why: str) -> None:

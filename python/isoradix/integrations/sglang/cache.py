@@ -3,7 +3,7 @@
 import time
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from sglang.srt.mem_cache.base_prefix_cache import (
@@ -20,7 +20,7 @@ from sglang.srt.mem_cache.base_prefix_cache import (
 from sglang.srt.runtime_context import get_memory
 from sglang.srt.utils.rank_consensus_checker import rank_consensus
 
-from isoradix import Control, IsoradixError, NamespaceLike, NodeHandle
+from isoradix import Control, InvalidInputError, IsoradixError, NamespaceLike, NodeHandle
 from isoradix.driver import Driver
 from isoradix.integrations.sglang.chunks import Chunks
 from isoradix.integrations.sglang.events import for_server, lora_name
@@ -29,6 +29,10 @@ from isoradix.integrations.sglang.pools import ServerSlots
 
 if TYPE_CHECKING:
     from isoradix.integrations.sglang.metrics import ServerMetrics
+
+
+PRIORITY_LIMITS: Final = (-(2**63), 2**63 - 1)
+"""Of the tree: a client may say any number, and the server says the largest for none."""
 
 
 class Receipt(DecLockRefParams):
@@ -150,7 +154,9 @@ class IsoradixCache(BasePrefixCache):
     @rank_consensus(same_params=["len(params.key)"], same_results=["result.device_prefix_len"])
     def match_prefix(self, params: MatchPrefixParams) -> MatchResult:
         """The longest prefix on the device."""
-        found = self.tree.match_prefix(tokens_of(params.key), namespace_of(params.key))
+        found = self._match(params.key)
+        if found is None:
+            return self._miss()
         return MatchResult(
             device_prefix_len=found.hit_tokens,
             last_device_node=found.node,
@@ -161,31 +167,49 @@ class IsoradixCache(BasePrefixCache):
 
     def touch_prefix(self, key: Any) -> None:
         """Counts a prefix as used now."""
-        self.tree.match_prefix(tokens_of(key), namespace_of(key))
+        self._match(key)
+
+    def _match(self, key: Any) -> Any:
+        """What the tree finds of a key; None if it can't take it, as what a client sends may be no token or no text."""
+        try:
+            return self.tree.match_prefix(tokens_of(key), namespace_of(key))
+        except InvalidInputError:
+            return None
+
+    def _miss(self) -> MatchResult:
+        root = self.tree.root
+        return MatchResult(device_prefix_len=0, last_device_node=root, last_host_node=root, best_match_node=root)
 
     @rank_consensus(same_params=["req.rid", "up_to"])
     def checkpoint(self, req: Any, *, up_to: int, **_options: Any) -> None:
         """The request's KV up to `up_to` becomes the tree's, in whole pages.
 
         Where another request was first, this one's slots are given back, and its row shows the tree's from now on.
+        What the tree can't take stays the request's own: it is given back with its row.
         """
         tokens = req.full_untruncated_fill_ids
         length = self._aligned(min(up_to, len(tokens)) - self._bigram)
         if length <= 0:
             return
-        kv, namespace, priority = req.kv, (req.extra_key, req.cache_salt), req.priority or 0
+        kv, namespace, priority = req.kv, (req.extra_key, req.cache_salt), priority_of(req)
         known = min(kv.cache_protected_len, length)
-        if kv.cache_inserted_len == 0 and self._metrics is not None:
-            self._count(req, known)
         resume = self._resume(req, length)
         table, row = self.req_to_token_pool.req_to_token, kv.req_pool_idx
-        done = self.tree.insert(
-            memoryview(tokens)[: length + self._bigram],
-            table[row, known if resume else 0 : length].cpu().numpy(),
-            namespace,
-            priority=priority,
-            resume=resume,
-        )
+        key = memoryview(tokens)[: length + self._bigram]
+        try:
+            done = self.tree.insert(
+                key,
+                table[row, known if resume else 0 : length].cpu().numpy(),
+                namespace,
+                priority=priority,
+                resume=resume,
+            )
+        except InvalidInputError:
+            if self._takes(key, namespace):
+                raise
+            return
+        if kv.cache_inserted_len == 0 and self._metrics is not None:
+            self._count(req, known)
         if done.prefix_len > known:
             self._adopt(table[row], known, done.prefix_len, done.node)
         self._mark_prompt(req, length, namespace, priority)
@@ -194,6 +218,14 @@ class IsoradixCache(BasePrefixCache):
         req.lock = self.lock(done.node)
         req.last_node = done.node
         kv.cache_protected_len = length
+
+    def _takes(self, key: Any, namespace: NamespaceLike) -> bool:
+        """Whether the tree can take a key."""
+        try:
+            self.tree.probe(key, namespace)
+        except InvalidInputError:
+            return False
+        return True
 
     def _count(self, req: Any, cached: int) -> None:
         """The first that the tree sees of an admitted request: what it found."""
@@ -229,7 +261,7 @@ class IsoradixCache(BasePrefixCache):
         key = memoryview(req.origin_input_ids)[: prompt + self._bigram]
         if self._reads_priority:
             row = self.req_to_token_pool.req_to_token[req.kv.req_pool_idx]
-            self.tree.insert(key, row[:prompt].cpu().numpy(), namespace, priority=priority + 1)
+            self.tree.insert(key, row[:prompt].cpu().numpy(), namespace, priority=min(priority + 1, PRIORITY_LIMITS[1]))
         else:
             known = req.kv.cache_protected_len
             self.tree.match_prefix(key, namespace, resume=(req.last_node, known) if known <= prompt else None)
@@ -343,6 +375,12 @@ def tokens_of(key: Any) -> memoryview:
     """The tokens of the server's key, without a copy."""
     tokens = memoryview(key.token_ids)
     return tokens if key.limit is None else tokens[: key.limit]
+
+
+def priority_of(req: Any) -> int:
+    """A request's priority, within the limits."""
+    least, most = PRIORITY_LIMITS
+    return max(least, min(req.priority or 0, most))
 
 
 def namespace_of(key: Any) -> NamespaceLike:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from isoradix import InvalidInputError
+from isoradix.storage import StorageError, StorageURL, schemes
 
 PREFIX: Final = "ISORADIX_"
 FILE: Final = "ISORADIX_CONFIG"
@@ -77,7 +78,7 @@ def load(environment: Mapping[str, str] = os.environ) -> Options:
 
     Raises:
         InvalidInputError: a name in the file is unknown, a value is not accepted, the file cannot be read, or the
-            folder of the wait board cannot be written.
+            folder of the wait board or of the journal cannot be written.
     """
     given: dict[str, Any] = {}
     path = environment.get(FILE)
@@ -105,7 +106,8 @@ def load(environment: Mapping[str, str] = os.environ) -> Options:
             raise InvalidInputError(f"{FILE} is {path!r}: {what}\nhint: the options are {listed}") from error
         raise _refusal(names[field], given[field], what[:1].lower() + what[1:]) from error
     _check_patience(options, names)
-    _check_board(options, names)
+    _check_folders(options, names)
+    _check_storage(options, names)
     return options
 
 
@@ -116,16 +118,30 @@ def _check_patience(options: Options, names: Mapping[str, str]) -> None:
         raise _refusal(report, options.report_ms, f"limit {options.fatal_ms}, which is {fatal}")
 
 
-def _check_board(options: Options, names: Mapping[str, str]) -> None:
-    """The folder is there, and can be written."""
-    folder = options.wait_board
-    if folder is None:
+def _check_folders(options: Options, names: Mapping[str, str]) -> None:
+    """The folders are there, and can be written."""
+    for field in ("wait_board", "journal"):
+        folder = getattr(options, field)
+        if folder is None:
+            continue
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except (OSError, ValueError) as error:  # the latter: no path
+            raise _refusal(names[field], folder, f"it cannot be written: {error}") from error
+
+
+def _check_storage(options: Options, names: Mapping[str, str]) -> None:
+    """The URL is one, of an engine that there is. What else it says, the engine reads when it is opened."""
+    if options.storage is None:
         return
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except (OSError, ValueError) as error:  # the latter: no path
-        raise _refusal(names["wait_board"], folder, f"it cannot be written: {error}") from error
+        scheme = StorageURL.parse(options.storage).scheme
+    except StorageError as error:
+        raise InvalidInputError(f"{names['storage']}: {error}") from error
+    if scheme not in schemes():  # not the URL: it may have a password
+        what = f"{names['storage']}: there is no storage engine for {scheme}://"
+        raise InvalidInputError(f"{what}\nhint: there are {', '.join(schemes())}")
 
 
 def _refusal(name: str, value: object, what: str) -> InvalidInputError:

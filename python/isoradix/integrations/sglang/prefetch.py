@@ -86,6 +86,10 @@ class Prefetches:
             del tickets[ticket]
         return controls
 
+    def forget(self) -> None:
+        """Storage goes: no request waits any more, and what is under way ends by itself."""
+        self._asked.clear()
+
     def clear(self) -> None:
         """All requests are gone."""
         for request in list(self._asked):

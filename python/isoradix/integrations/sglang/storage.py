@@ -2,6 +2,7 @@
 
 import json
 import os
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -123,24 +124,42 @@ def url_of(backend: str) -> str:
 
 
 def _extra_of_flag(config: str | None) -> dict[str, float]:
-    """Of `--hicache-storage-backend-extra-config`: JSON, or @ and a file of it."""
+    """Of `--hicache-storage-backend-extra-config`: JSON, or @ and a file of JSON, TOML or YAML, by its name."""
     if not config:
         return {}
+    if not config.startswith("@"):
+        return _extra(_CONFIG_OF_FLAG, config)
+    file = Path(config[1:])
     try:
-        text = Path(config[1:]).read_text(encoding="utf-8") if config.startswith("@") else config
+        text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise _refused(_CONFIG_OF_FLAG, config, str(error)) from error
-    return _extra(_CONFIG_OF_FLAG, text)
+    return _extra(_CONFIG_OF_FLAG, text, file.suffix.lower())
 
 
-def _extra(where: str, text: str) -> dict[str, float]:
-    """The keys of the server's JSON that mean the same here."""
+def _parse(text: str, suffix: str) -> Any:
+    match suffix:
+        case ".toml":
+            return tomllib.loads(text)
+        case ".yaml" | ".yml":
+            import yaml  # the server brings it
+
+            try:
+                return yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise ValueError(str(error)) from error
+        case _:
+            return json.loads(text)
+
+
+def _extra(where: str, text: str, suffix: str = "") -> dict[str, float]:
+    """The keys of the server's configuration that mean the same here."""
     try:
-        given = json.loads(text)
+        given = _parse(text, suffix)
     except ValueError as error:
         raise _refused(where, text, str(error)) from error
     if not isinstance(given, dict):
-        raise _refused(where, text, "it is no JSON object")
+        raise _refused(where, text, "it is no JSON object" if not suffix else "it has no keys")
     for name, value in given.items():
         if name not in _KNOWN:
             raise _refused(where, text, f"{name} is unknown; there are {', '.join(_KNOWN)}")

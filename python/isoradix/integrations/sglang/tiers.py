@@ -18,7 +18,7 @@ from sglang.srt.utils.rank_consensus_checker import rank_consensus
 from isoradix import Control, HostLockReceipt, InvalidInputError, NodeHandle, OutOfSlotsError, StaleHandleError
 from isoradix.driver import Driver
 from isoradix.integrations.sglang.attachment import StorageChanges
-from isoradix.integrations.sglang.cache import IsoradixCache, Locked, Receipt, namespace_of, tokens_of
+from isoradix.integrations.sglang.cache import IsoradixCache, Locked, Receipt
 from isoradix.integrations.sglang.layers import LayerCounter
 from isoradix.integrations.sglang.pools import ServerSlots
 from isoradix.integrations.sglang.prefetch import Prefetches
@@ -107,6 +107,8 @@ class TieredIsoradixCache(IsoradixCache):
         """A round begins: see `IsoradixCache`."""
         super().begin_step(scheduler)
         scheduler.enable_hicache_storage = self.enable_storage
+        if not self.enable_storage:
+            self._prefetches.forget()
         self.storage.settle()
 
     def _controls(self) -> list[Control]:
@@ -190,7 +192,9 @@ class TieredIsoradixCache(IsoradixCache):
     )
     def match_prefix(self, params: MatchPrefixParams) -> MatchResult:
         """The longest prefix over both tiers."""
-        found = self.tree.match_prefix(tokens_of(params.key), namespace_of(params.key))
+        found = self._match(params.key)
+        if found is None:
+            return self._miss()
         return MatchResult(
             device_prefix_len=found.hit_tokens,
             last_device_node=found.node,
@@ -279,7 +283,13 @@ class TieredIsoradixCache(IsoradixCache):
             return False
         known = np.asarray(matched_prefix_tokens, dtype=np.int64)
         key = np.concatenate((known, np.asarray(new_input_tokens, dtype=np.int64)))
-        return self._prefetches.ask(request, key, len(known), (extra_key, cache_salt), last_host_node)
+        namespace = (extra_key, cache_salt)
+        try:
+            return self._prefetches.ask(request, key, len(known), namespace, last_host_node)
+        except InvalidInputError:
+            if self._takes(key, namespace):
+                raise
+            return False
 
     def check_prefetch_progress(self, request: Any) -> bool:
         """Whether a request waits for nothing any more."""
