@@ -159,6 +159,18 @@ def test_an_adapter_has_a_namespace_of_its_own_and_its_name_in_events(dynamo: bo
     assert heard[0] == heard[1] == {(None, "adapter a"), (None, "adapter b"), (None, None)}
 
 
+def test_what_a_server_was_started_with_reaches_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    from isoradix import InvalidInputError
+    from isoradix.integrations.sglang import assembly
+
+    monkeypatch.setattr(assembly, "get_parallel", lambda: SimpleNamespace(attn_dcp_size=2))
+    monkeypatch.setattr(assembly, "get_observability", lambda: SimpleNamespace(kv_canary_sweep_interval=8))
+    with pytest.raises(InvalidInputError) as raised:
+        playback(host=2.0)
+    for flag in ("--dcp-size 2", "--kv-canary-sweep-interval 8"):
+        assert flag in str(raised.value)
+
+
 class Answers:
     """A scheduler that storage is attached to, and what it was answered."""
 
