@@ -121,7 +121,7 @@ def test_the_breaker_opens_and_closes_at_one_step_on_all_ranks(
     cluster: MooncakeServer, outage: Callable[[MooncakeServer], None]
 ) -> None:
     url, breaker = f"{cluster.url}?timeout=2", ["--breaker", "1,300,1,30000"]
-    with Replay(url, ["--tp", "2"], "--step-ms", "10", *breaker, requests=600) as run:
+    with Replay(url, ["--tp", "2"], "--step-ms", "10", *breaker, requests=1000) as run:
         wait_until(run, lambda: cluster.pages() > STORED_PAGES)
         outage(cluster)
         assert run.is_running()
