@@ -115,13 +115,28 @@ def stop_all(cluster: MooncakeServer) -> None:
     cluster.go_on()
 
 
+def kill_one_after_the_other(cluster: MooncakeServer) -> None:
+    kill_the_owner(cluster)
+    time.sleep(OUTAGE_S)
+    kill_the_master(cluster)
+
+
+OUTAGES: Final = {
+    "owner killed": (kill_the_owner, 1000),
+    "master killed": (kill_the_master, 1000),
+    "owner killed, then master": (kill_one_after_the_other, 1600),
+    "owner stopped": (stop_the_owner, 1000),
+    "all stopped": (stop_all, 1000),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("outage", [kill_the_owner, kill_the_master, stop_the_owner, stop_all])
+@pytest.mark.parametrize(("outage", "requests"), OUTAGES.values(), ids=OUTAGES)
 def test_the_breaker_opens_and_closes_at_one_step_on_all_ranks(
-    cluster: MooncakeServer, outage: Callable[[MooncakeServer], None]
+    cluster: MooncakeServer, outage: Callable[[MooncakeServer], None], requests: int
 ) -> None:
     url, breaker = f"{cluster.url}?timeout=2", ["--breaker", "1,300,1,30000"]
-    with Replay(url, ["--tp", "2"], "--step-ms", "10", *breaker, requests=600) as run:
+    with Replay(url, ["--tp", "2"], "--step-ms", "10", *breaker, requests=requests) as run:
         wait_until(run, lambda: cluster.pages() > STORED_PAGES)
         outage(cluster)
         assert run.is_running()
