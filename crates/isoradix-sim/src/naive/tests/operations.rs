@@ -36,7 +36,11 @@ fn a_backup_is_about_its_own_node_alone() {
     model.complete(&backup);
     model.close_step(0);
     model.complete(&model.only_issued());
-    assert_eq!((model.node(parent).stored, model.node(child).stored), (false, true));
+    assert_eq!(
+        (model.node(parent).stored, model.node(child).stored),
+        (true, true),
+        "a store takes along what is above"
+    );
 }
 
 #[test]
@@ -203,7 +207,7 @@ fn a_prefetch_keeps_what_came_meanwhile_and_hangs_nothing_below_what_is_not_on_h
     model.complete(&prefetch);
     let found = model.match_prefix(&all, &space());
     assert_eq!((found.hit_tokens, found.node, found.host_tokens, model.occupied()), (25, dirty, 15, 40));
-    assert!(model.node(found.host_node).stored);
+    assert!(!model.node(found.host_node).stored, "what it hangs below is not");
 }
 
 #[test]
