@@ -9,6 +9,10 @@ from isoradix.storage import Backend
 logger: Final = logging.getLogger("isoradix")
 
 
+CLEAR_S: Final = 600.0
+"""A large store takes long, and nobody waits for it."""
+
+
 class Clearing:
     """Removes all pages of a store, on a thread of its own: a store that stands still holds no scheduler.
 
@@ -33,7 +37,7 @@ class Clearing:
     def _work(self) -> None:
         while self._takes():
             try:
-                self._backend.clear()
+                self._backend.clear(timeout_s=CLEAR_S)
             except Exception as error:  # whatever it is, a later wish is heard
                 logger.error("storage was not cleared: %s", error)
             else:
