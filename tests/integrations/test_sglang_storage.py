@@ -35,7 +35,7 @@ class TestClearing:
         begun, go_on = threading.Semaphore(0), threading.Semaphore(0)
         answers = iter([TemporaryStorageError("it is away"), None])
 
-        def clear() -> None:
+        def clear(*, timeout_s: float) -> None:
             begun.release()
             assert go_on.acquire(timeout=10)
             if (error := next(answers)) is not None:
