@@ -277,6 +277,8 @@ def test_engines_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     ("url", "message"),
     [
         ("", "is no URL"),
+        ("redis://user:secret@host:port/", "'redis://host:port/' is no URL"),
+        ("redis://user:secret@host/?ttl=1&ttl=2", "an option of 'redis://host/"),
         ("folder", "is no URL"),
         ("file:folder", "is no URL"),
         ("file://host:port/", "is no URL"),

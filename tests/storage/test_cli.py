@@ -123,7 +123,9 @@ def test_stats_and_clear_have_their_own_deadline(
     over.set()
 
 
-@pytest.mark.parametrize("engine", ["redis", "s3", "mooncake"])
+@pytest.mark.parametrize(
+    "engine", ["redis", *(pytest.param(one, marks=pytest.mark.slow) for one in ("s3", "mooncake"))]
+)
 def test_a_server(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = make_server(engine, tmp_path)
     try:

@@ -135,7 +135,7 @@ def test_threads_that_never_return_are_bounded(process_server: "Server") -> None
 
 BROKEN = [
     pytest.param("redis", "restart", {"batch": "16k"}, id="redis"),
-    pytest.param("s3", "restart", {}, id="s3"),
+    pytest.param("s3", "restart", {}, id="s3", marks=pytest.mark.slow),
     pytest.param("mooncake", "restart", {}, id="mooncake's owner", marks=pytest.mark.slow),
     pytest.param("mooncake", "restart_master", {}, id="mooncake's master", marks=pytest.mark.slow),
 ]

@@ -51,14 +51,16 @@ class StorageURL:
             port = parts.port
         except ValueError as error:
             raise PermanentStorageError(
-                f"{text!r} is no URL: {error}\nhint: for example file:///var/cache/kv"
+                f"{_without_user(text)!r} is no URL: {error}\nhint: for example file:///var/cache/kv"
             ) from error
         if not parts.scheme or not text.startswith(f"{parts.scheme}://"):
-            raise PermanentStorageError(f"{text!r} is no URL of a store\nhint: for example file:///var/cache/kv")
+            raise PermanentStorageError(
+                f"{_without_user(text)!r} is no URL of a store\nhint: for example file:///var/cache/kv"
+            )
         pairs = parse_qsl(parts.query, keep_blank_values=True)
         options = dict(pairs)
         if len(options) != len(pairs):
-            raise PermanentStorageError(f"an option of {text!r} is given twice\nhint: give each once")
+            raise PermanentStorageError(f"an option of {_without_user(text)!r} is given twice\nhint: give each once")
         shown = f"{parts.scheme}://{parts.hostname or ''}{f':{port}' if port else ''}{parts.path}"
         user, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
         return cls(shown, parts.scheme, parts.hostname or "", port, unquote(parts.path), user, password, options)
@@ -128,3 +130,8 @@ class StorageURL:
 
     def _refuse(self, name: str, value: str | None, expected: str) -> PermanentStorageError:
         return PermanentStorageError(f"option {name} of {self.text} is {value!r}\nhint: {expected}")
+
+
+def _without_user(text: str) -> str:
+    """The text for a message, which may end in a log: nobody's password is there."""
+    return re.sub(r"//[^/@]*@", "//", text)

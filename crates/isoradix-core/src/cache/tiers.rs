@@ -417,7 +417,7 @@ impl PrefixCache {
         let Ok(run) = self.tree.store_without_slots(tokens) else { return (0, 0) };
         let parent = descent.map(|descent| self.land(descent));
         let place = Place { namespace, first_token: units.first_token };
-        // Storage may lack what is above, as far as is known: then this is stored with it, once that is.
+        // Storage may lack what is above, as far as is known: then this is stored with it, once something below is.
         let is_stored = parent.is_none_or(|parent| self.tree.nodes[parent].residency.has(Residency::STORED));
         let stored = if is_stored { Residency::STORED } else { Residency::default() };
         let node = self.tree.attach(parent, place, run, stored);

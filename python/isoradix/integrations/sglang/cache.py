@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from isoradix.integrations.sglang.metrics import ServerMetrics
 
 
-PRIORITY_LIMITS: Final = (-(2**63), 2**63 - 1)
-"""Of the tree: a client may say any number, and the server says the largest for none."""
+PRIORITY_LIMITS: Final = (-(2**63), 2**63 - 2)
+"""Of requests: a client may say any number, the server the largest for none. In the tree a prompt has one more."""
 
 
 class Receipt(DecLockRefParams):
@@ -261,7 +261,7 @@ class IsoradixCache(BasePrefixCache):
         key = memoryview(req.origin_input_ids)[: prompt + self._bigram]
         if self._reads_priority:
             row = self.req_to_token_pool.req_to_token[req.kv.req_pool_idx]
-            self.tree.insert(key, row[:prompt].cpu().numpy(), namespace, priority=min(priority + 1, PRIORITY_LIMITS[1]))
+            self.tree.insert(key, row[:prompt].cpu().numpy(), namespace, priority=priority + 1)
         else:
             known = req.kv.cache_protected_len
             self.tree.match_prefix(key, namespace, resume=(req.last_node, known) if known <= prompt else None)
