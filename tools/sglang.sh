@@ -67,12 +67,17 @@ setup() {
     setup_wheel
 }
 
+in_environment() { # COMMAND...: ninja is there, for what SGLang compiles when it is first asked
+    setup
+    PATH="$(realpath "$venv")/bin:$PATH" "$venv/bin/python" -m "$@"
+}
+
 step=${1:-}
 [ -z "$step" ] || shift
 case $step in
 setup) setup ;;
-test) setup && "$venv/bin/python" -m pytest tests/sglang "$@" ;;
-side-by-side) setup && "$venv/bin/python" -m tests.sglang.side_by_side "$@" ;;
-engine) setup && "$venv/bin/python" -m tests.sglang.engine "$@" ;;
+test) in_environment pytest tests/sglang "$@" ;;
+side-by-side) in_environment tests.sglang.side_by_side "$@" ;;
+engine) in_environment tests.sglang.engine "$@" ;;
 *) fail "usage: tools/sglang.sh setup|test|side-by-side|engine ..." ;;
 esac

@@ -46,9 +46,8 @@ def a_fresh_server_finds_what_another_has_left(engines: Engines, first: Scenario
     assert found.cached_by_tier["storage"] > left.cached_by_tier["storage"]
 
 
-@pytest.mark.parametrize(
-    "ranks", ["tp2", *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in RANKS if ranks != "tp2")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", RANKS)
 def test_files_outlive_a_server(engines: Engines, backend: str, tmp_path: Path, ranks: str) -> None:
     policy = "wait_complete" if ranks == "tp2" else "timeout"
     a_fresh_server_finds_what_another_has_left(engines, scenario(backend, f"file:{tmp_path}", ranks, policy, "first"))

@@ -24,7 +24,8 @@ def test_without_lower_tiers_host_memory_is_left_alone(engines: Engines, backend
     assert switched(engines, backend, ISORADIX_TIERS="l1").cached_by_tier["host"] == 0
 
 
-@pytest.mark.parametrize("mode", ["observe", pytest.param("off", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["observe", "off"])
 def test_another_mode_serves_alike(engines: Engines, backend: str, mode: str) -> None:
     outcome = switched(engines, backend, ISORADIX_MODE=mode)
     assert outcome.cached_by_tier == switched(engines, backend).cached_by_tier
