@@ -29,6 +29,7 @@ from tests.storage.mooncake_server import MooncakeServer
 
 from .engines import Engines
 from .interruption import interrupted
+from .outcomes import sound
 from .scenario import Outcome, Scenario
 
 BACKENDS: Final = ("default", "isoradix")
@@ -115,7 +116,7 @@ def runs(engines: Engines, ranks: Sequence[str], seeds: Sequence[int]) -> Iterat
     for name in ranks:
         tp, pp = RANKS[name]
         usual = Scenario(l2=True, consensus_checker=False, timeout_s=TIMEOUT_S, tp=tp, pp=pp)
-        expected = engines.run(replace(usual, backend="none", l2=False)).tokens
+        expected = sound(engines.run(replace(usual, backend="none", l2=False))).tokens
         for fault, text in FAULTS.items():
             for seed in seeds if fault != "none" else seeds[:1]:
                 faults = text.format(last=usual.ranks - 1, seed=seed, other=seed + 2)
@@ -137,7 +138,7 @@ def runs_with_storage(
             for fault, text in {**STORAGE_FAULTS, **kills}.items():
                 crowd: dict[str, Any] = CROWD if "aborted" in fault else {}
                 usual = Scenario(l2=True, consensus_checker=False, timeout_s=TIMEOUT_S, tp=tp, pp=pp, **crowd)
-                expected = engines.run(replace(usual, backend="none", l2=False, leavers=0)).tokens
+                expected = sound(engines.run(replace(usual, backend="none", l2=False, leavers=0))).tokens
                 for seed in seeds if text else seeds[:1]:
                     for backend in BACKENDS:
                         store, cluster = below[backend]

@@ -277,7 +277,7 @@ def test_engines_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     ("url", "message"),
     [
         ("", "is no URL"),
-        ("redis://user:secret@host:port/", "'redis://host:port/' is no URL"),
+        ("redis://user:sec@ret@host:port/", "'redis://host:port/' is no URL"),
         ("redis://user:secret@host/?ttl=1&ttl=2", "an option of 'redis://host/"),
         ("folder", "is no URL"),
         ("file:folder", "is no URL"),

@@ -134,4 +134,4 @@ class StorageURL:
 
 def _without_user(text: str) -> str:
     """The text for a message, which may end in a log: nobody's password is there."""
-    return re.sub(r"//[^/@]*@", "//", text)
+    return re.sub(r"//[^/?#]*@", "//", text)
