@@ -196,6 +196,7 @@ CALLS: list[tuple[type[IsoradixError], Callable[[Any], object], list[str]]] = [
     (ProtocolError, lambda node: node.votes.complete(node.board, node.vector), ["no vote is in flight"]),
     (InputTypeError, lambda node: node.votes.fill(None, node.vector), ["board is None, expected a Board"]),
     (InputTypeError, lambda node: node.cache.prefetch_state(0), ["ticket is an int (0), expected a PrefetchTicket"]),
+    (InputTypeError, lambda node: node.cache.poll_prefetch(0), ["ticket is an int (0), expected a PrefetchTicket"]),
     (InvalidInputError, lambda node: node.cache.host_lock(not_on_host(node)), ["is not on host"]),
     (ReceiptError, lambda node: node.cache.unlock_host(1 << 62), ["host lock receipt"]),
     (ReceiptError, lambda node: node.cache.load_back_need(1 << 62), ["host lock receipt"]),

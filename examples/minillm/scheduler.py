@@ -64,7 +64,7 @@ class Scheduler:
             found = cache.match_prefix(key)
             request.known = found.hit_tokens + found.host_tokens
             request.ticket = cache.prefetch(key, anchor=found.host_node)
-        return request.ticket is not None and cache.prefetch_state(request.ticket) != "over"
+        return request.ticket is not None and cache.poll_prefetch(request.ticket) != "over"
 
     def _try(self, cache: TieredCache, request: Request) -> bool:
         """Takes the slots of the prompt and of all that may be generated, so that no request ever has to give way."""

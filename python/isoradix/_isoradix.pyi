@@ -717,6 +717,8 @@ class TieredCache:
         """Wish for what external storage has of `key` below `anchor`; None if it is declined."""
     def prefetch_state(self, ticket: PrefetchTicket) -> Literal["wished", "issued", "over"]:
         """How far a prefetch is."""
+    def poll_prefetch(self, ticket: PrefetchTicket) -> Literal["wished", "issued", "over"]:
+        """How far it is, for a request that waits for it: patience begins with the leader's first such call."""
     def prefetch_operation(self, ticket: PrefetchTicket) -> int | None:
         """The operation of a prefetch that is under way, for a `Control`; else None."""
     # shrinking

@@ -101,12 +101,13 @@ def test_without_a_journal_there_is_nothing_in_between(tmp_path: Path) -> None:
 
 
 def test_every_verb_that_changes_a_cache_is_written_down() -> None:
-    """What a wrapper leaves to the cache itself only looks."""
+    """What a wrapper leaves to the cache itself only looks, or begins what a frame ends."""
     looks = {
         "probe",
         "slots",
         "load_back_need",
         "prefetch_state",
+        "poll_prefetch",
         "prefetch_operation",
         "namespaces",
         "namespace_size",

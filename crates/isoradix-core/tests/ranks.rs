@@ -352,7 +352,8 @@ fn a_prefetch_that_is_late_is_ended_by_the_leader_and_keeps_what_has_arrived() {
     let mut cluster = Cluster::new(&with_storage(4));
     let key = tokens(0..40);
     cluster.step(&[], |station| {
-        station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
+        let ticket = station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
+        station.cache().poll_prefetch(ticket.unwrap());
     });
     for station in &mut cluster.stations {
         station.rank.found(&mut station.board, k(0), PerRank::observe(40)).unwrap();

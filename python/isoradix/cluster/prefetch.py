@@ -43,7 +43,7 @@ class Prefetches:
     def is_over(self, cache: TieredCache, request: Request) -> bool:
         """Whether it waits for nothing any more. Under best effort, asking is the end of it."""
         asked = self._asked.get(request.index)
-        if asked is None or asked.ticket is None or cache.prefetch_state(asked.ticket) == "over":
+        if asked is None or asked.ticket is None or cache.poll_prefetch(asked.ticket) == "over":
             return True
         if (
             self._leads

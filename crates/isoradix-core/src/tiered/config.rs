@@ -35,8 +35,8 @@ impl From<u64> for DeviceRoom {
     }
 }
 
-/// How long a prefetch may take before its leader ends it; see
-/// [`prefetch_patience_ms`](crate::protocol::prefetch_patience_ms).
+/// How long a request waits for a prefetch, from the first [`poll_prefetch`](super::TieredCache::poll_prefetch) on, before the
+/// leader ends it; see [`prefetch_patience_ms`](crate::protocol::prefetch_patience_ms).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefetchPatience {
     /// Milliseconds for any prefetch.
@@ -60,7 +60,7 @@ pub struct Tiers {
     pub storage: bool,
     /// Operations that may be open at a time: the width of the ballots' window, 1 to [`WINDOW_MAX`](crate::protocol::WINDOW_MAX).
     pub window: u32,
-    /// When a prefetch is given up; never, if there is none.
+    /// When a request has waited for a prefetch for long enough; never, if there is none.
     pub patience: Option<PrefetchPatience>,
     /// When external storage is left alone for a while because it fails or is too slow; never, if there is none.
     pub breaker: Option<BreakerRule>,

@@ -25,6 +25,7 @@ pub(super) struct Fetch {
     pub(super) pages: u32,
     /// Keeps the anchor on host.
     pub(super) lock: HostLockReceipt,
+    /// Until when a request waits for it, from this rank's first poll on: only the leader ends it for that.
     pub(super) deadline: Option<Deadline>,
     /// How often storage has failed it.
     pub(super) retry: Retry,

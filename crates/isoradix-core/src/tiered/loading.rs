@@ -114,11 +114,6 @@ impl TieredCache {
         self.tickets += 1;
         let content = key.iter().fold(0, |hash, token| hash::mix(hash, u64::from(*token) + 1));
         self.cache.note(RecordKind::Prefetch, 0, tokens, above, content);
-        let patience = self.tiers.patience.zip(self.now);
-        let deadline = patience.map(|(patience, now)| {
-            let wait = prefetch_patience_ms(patience.base_ms, patience.per_ki_token_ms, patience.most_ms, tokens);
-            Deadline::after(now, wait)
-        });
         let namespace = namespace.clone();
         self.wishes.fetches.push(Fetch {
             ticket,
@@ -128,7 +123,7 @@ impl TieredCache {
             above,
             pages,
             lock,
-            deadline,
+            deadline: None,
             retry: Retry::default(),
             above_parts: self.cache.parts_above(anchor, self.components.pages_back()),
             there,
@@ -155,6 +150,24 @@ impl TieredCache {
         of_ticket.map_or(PrefetchState::Over, |(k, _)| PrefetchState::Issued(*k))
     }
 
+    /// How far a prefetch is, for a request that waits for it: patience begins with the first such call, by the clock of the frame
+    /// applied last. Only the leader's counts, and all ranks hear of its end by the frame; so calls may differ between ranks.
+    pub fn poll_prefetch(&mut self, ticket: PrefetchTicket) -> PrefetchState {
+        if let Some((patience, now)) = self.tiers.patience.zip(self.now) {
+            let issued = self.jobs.values_mut().filter_map(|job| match &mut job.work {
+                Work::Prefetch(fetch) => Some(fetch),
+                _ => None,
+            });
+            let waited_for = self.wishes.fetches.iter_mut().chain(issued).find(|fetch| fetch.ticket == ticket);
+            if let Some(fetch) = waited_for {
+                let tokens = self.cache.units_of(fetch.pages);
+                let wait = prefetch_patience_ms(patience.base_ms, patience.per_ki_token_ms, patience.most_ms, tokens);
+                fetch.deadline.get_or_insert(Deadline::after(now, wait));
+            }
+        }
+        self.prefetch_state(ticket)
+    }
+
     /// The ordinal of a prefetch that is under way.
     #[must_use]
     pub fn prefetch_ordinal(&self, ticket: PrefetchTicket) -> Option<Ordinal> {
@@ -164,7 +177,7 @@ impl TieredCache {
         }
     }
 
-    /// Prefetches whose deadline has passed, by the clock of the frame applied last: the leader ends them with the next.
+    /// Prefetches that a request has waited for long enough, by the clock of the frame applied last: the leader ends them with the next.
     pub(crate) fn overdue(&self) -> Vec<Ordinal> {
         let Some(now) = self.now else { return Vec::new() };
         let late = self.jobs.iter().filter(|(k, job)| {

@@ -19,10 +19,7 @@ impl TieredCache {
         let failed = failed && self.planted_retry(k);
         let (Some(now), Some(job), true) = (self.now, self.jobs.get_mut(&k), failed) else { return };
         job.again = match &mut job.work {
-            Work::Prefetch(fetch) => {
-                let late = fetch.deadline.is_some_and(|deadline| deadline.has_passed(now));
-                !late && !job.given_up && fetch.retry.failed(now, &self.tiers.retry).is_some()
-            }
+            Work::Prefetch(fetch) => !job.given_up && fetch.retry.failed(now, &self.tiers.retry).is_some(),
             Work::Store(_) => {
                 self.wishes.store_due = self.wishes.store_retry.failed(now, &self.tiers.retry);
                 self.wishes.store_due.is_some()

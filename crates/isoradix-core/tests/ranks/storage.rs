@@ -5,7 +5,8 @@ use super::{k, kinds, on_host, tokens};
 use isoradix_core::operation::{Event, Kind};
 use isoradix_core::protocol::{Backoff, BreakerRule, BreakerState, Control, TopTier};
 use isoradix_core::{
-    Ints, Namespace, NodeHandle, Ordinal, PerRank, PrefetchState, PrefetchTicket, RecordKind, TierTotals, Tiers,
+    Ints, Namespace, NodeHandle, Ordinal, PerRank, PrefetchPatience, PrefetchState, PrefetchTicket, RecordKind,
+    TierTotals, Tiers,
 };
 
 const RULE: BreakerRule = BreakerRule { failures_max: 2, open_ms: 1_000, trials: 1, slow_ms: 500 };
@@ -235,6 +236,38 @@ fn a_prefetch_that_failed_is_tried_again_under_its_ticket() {
     cluster.settle();
     assert_eq!((on_host(&mut cluster), totals(&mut cluster).of(Kind::Prefetch).retried), (40, 1));
     assert_eq!(cluster.all(|station| station.rank.cache().prefetch_state(ticket)), PrefetchState::Over);
+    cluster.assert_quiet();
+}
+
+/// Nobody waits for it while its request has no place in a batch. The leader's first poll counts, and only that: other ranks
+/// may look sooner, and a retry does not begin anew.
+#[test]
+fn patience_begins_with_the_leaders_first_poll() {
+    let mut setup = Setup::of_pages(4, 400, 100, 3);
+    let patience = Some(PrefetchPatience { base_ms: 100, per_ki_token_ms: 50, most_ms: 1_000 });
+    setup.tiers = Tiers { storage: true, prefetch_min: 4, breaker: None, patience, retry: TWICE, ..setup.tiers };
+    let mut cluster = Cluster::new(&setup);
+    cluster.step(&[], |_| ());
+    let (ticket, first) = prefetch(&mut cluster, 0);
+    let poll = |cluster: &mut Cluster, rank: usize| cluster.stations[rank].cache().poll_prefetch(ticket);
+    let later = |cluster: &mut Cluster, ms: u64| {
+        cluster.now_ms += ms;
+        cluster.step(&[], |_| ());
+        cluster.all(|station| station.rank.cache().prefetch_state(ticket))
+    };
+    assert_eq!(poll(&mut cluster, 1), PrefetchState::Issued(first));
+    assert_eq!(later(&mut cluster, 5_000), PrefetchState::Issued(first), "a follower waits, and the leader does not");
+    assert_eq!(poll(&mut cluster, 0), PrefetchState::Issued(first));
+    assert_eq!(later(&mut cluster, 100), PrefetchState::Issued(first));
+    cluster.stations.iter_mut().for_each(|station| station.fail_question(first));
+    cluster.settle();
+    let second = Ordinal(first.0 + 1);
+    assert_eq!(poll(&mut cluster, 0), PrefetchState::Issued(second));
+    later(&mut cluster, 50);
+    assert_eq!(later(&mut cluster, 0), PrefetchState::Over, "150 ms after the first poll");
+    cluster.stations.iter_mut().for_each(|station| station.answer(second, 0));
+    cluster.settle();
+    assert_eq!(totals(&mut cluster).of(Kind::Prefetch).aborted(Event::TimeOut), 1);
     cluster.assert_quiet();
 }
 

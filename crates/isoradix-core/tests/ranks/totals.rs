@@ -145,6 +145,7 @@ fn run(writing: Writing, seed: u64) -> TierTotals {
                 4 => {
                     let ticket = station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap();
                     counted.declined += u64::from(ticket.is_none());
+                    ticket.map(|ticket| station.cache().poll_prefetch(ticket));
                 }
                 5 => counted.evict(station, tokens),
                 6 => counted.evict_host(station, 5),

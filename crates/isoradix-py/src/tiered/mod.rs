@@ -64,8 +64,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///     prefetch_min: fewest tokens that are worth fetching from storage.
 ///     storage: whether what comes to host is written on to external storage (L3).
 ///     window: operations that may be open at a time, 1 to 4096; that of the board and of the vote machine.
-///     prefetch_patience: milliseconds after which the leader ends a prefetch: (base, for each 1,024 tokens, at most), or
-///         None to wait for ever.
+///     prefetch_patience: milliseconds that a request waits for a prefetch, from its first `poll_prefetch` on, before the
+///         leader ends it: (base, for each 1,024 tokens, at most), or None to wait for ever.
 ///     storage_breaker: when external storage is left alone by all ranks: (failures in a row, milliseconds for which it is,
 ///         trials that must succeed before it is used as before, milliseconds after which an operation counts as failed).
 ///         None to go on asking whatever it does.
@@ -94,6 +94,14 @@ pub(crate) struct TieredCache {
     bigram: bool,
     pub(crate) rank: u32,
     pub(crate) window: u32,
+}
+
+fn state_name(state: PrefetchState) -> &'static str {
+    match state {
+        PrefetchState::Wished => "wished",
+        PrefetchState::Issued(_) => "issued",
+        PrefetchState::Over => "over",
+    }
 }
 
 // How long a call will take, see `guard::LONG`.
@@ -438,11 +446,18 @@ impl TieredCache {
     ///     InvalidInputError: it is another cache's.
     fn prefetch_state(&self, py: Python<'_>, ticket: Given<'_, '_>) -> PyResult<&'static str> {
         let ticket = PrefetchTicket::read(ticket, self.shared.mark)?;
-        Ok(match self.shared.view(py, |machine| machine.cache().prefetch_state(ticket))? {
-            PrefetchState::Wished => "wished",
-            PrefetchState::Issued(_) => "issued",
-            PrefetchState::Over => "over",
-        })
+        Ok(state_name(self.shared.view(py, |machine| machine.cache().prefetch_state(ticket))?))
+    }
+
+    /// As `prefetch_state`, for a request that waits for it: `prefetch_patience` begins with the first such call. Only the
+    /// leader's calls count, and all ranks hear of the end by the frame.
+    ///
+    /// Raises:
+    ///     InputTypeError: `ticket` is no PrefetchTicket.
+    ///     InvalidInputError: it is another cache's.
+    fn poll_prefetch(&self, py: Python<'_>, ticket: Given<'_, '_>) -> PyResult<&'static str> {
+        let ticket = PrefetchTicket::read(ticket, self.shared.mark)?;
+        Ok(state_name(self.shared.enter(py, |machine| machine.cache_mut().poll_prefetch(ticket))?))
     }
 
     /// The operation of a prefetch that is under way, for a `Control`; else None.

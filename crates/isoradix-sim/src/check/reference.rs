@@ -34,7 +34,6 @@ impl<'a> Reference<'a> {
             window: tiers.window,
             breaker: tiers.breaker,
             retry: tiers.retry,
-            patience: tiers.patience,
             capacity: scenario.host_pages.iter().copied().min().unwrap_or(0),
             trailing: scenario.trailing,
         };

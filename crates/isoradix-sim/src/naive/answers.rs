@@ -5,7 +5,7 @@ use std::fmt;
 use crate::trailing::Trailing;
 use isoradix_core::operation::{Kind, Subject};
 use isoradix_core::protocol::{Backoff, BreakerRule};
-use isoradix_core::{Ordinal, PrefetchPatience, Writing};
+use isoradix_core::{Ordinal, Writing};
 
 /// How the model is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +26,6 @@ pub(crate) struct Settings {
     pub(crate) breaker: Option<BreakerRule>,
     /// How often what failed is tried.
     pub(crate) retry: Backoff,
-    /// How long a prefetch may take.
-    pub(crate) patience: Option<PrefetchPatience>,
     /// Host pages agreed at start.
     pub(crate) capacity: u32,
     /// What there is beside keys and values.

@@ -222,7 +222,7 @@ impl Model {
             (Kind::Prefetch, Some(Event::Failed)) => {
                 let operation = &mut self.operations[at];
                 let part = &mut operation.parts[0];
-                if part.deadline.is_none_or(|deadline| now < deadline) && !operation.given_up {
+                if !operation.given_up {
                     part.failures += 1;
                     operation.again = part.failures < retry.attempts_max;
                 }

@@ -15,15 +15,13 @@ pub(super) struct Part {
     pub(super) span: Span,
     /// Of a prefetch, how often storage has failed it.
     pub(super) failures: u32,
-    /// Of a prefetch, the moment from which on it is given up.
-    pub(super) deadline: Option<u64>,
     /// Of a backup, what is copied beside each page of the path.
     pub(super) beside: Vec<u8>,
 }
 
 impl Part {
     pub(super) fn of(id: u64, span: Span) -> Self {
-        Self { id, span, failures: 0, deadline: None, beside: vec![] }
+        Self { id, span, failures: 0, beside: vec![] }
     }
 
     /// The path that an operation of this kind holds for it: what it reads, or what it is to hang below.

@@ -34,12 +34,7 @@ impl Model {
         let ticket = self.ticket;
         self.ticket += 1;
         let span = Span { namespace: namespace.clone(), path: key.to_vec(), tokens };
-        let wait = self.settings.patience.map(|patience| {
-            let begun = (tokens as u64).div_ceil(1024);
-            (patience.base_ms + patience.per_ki_token_ms * begun).min(patience.most_ms)
-        });
-        let deadline = self.now_ms.zip(wait).map(|(now, wait)| now + wait);
-        self.prefetches.push(Part { deadline, ..Part::of(ticket, span) });
+        self.prefetches.push(Part::of(ticket, span));
         Ok(Some(ticket))
     }
 

@@ -178,8 +178,8 @@ impl Scheduler {
     }
 
     /// Requests whose prefetch has come to its end go back to the front of the queue, in their order.
-    fn end_prefetches(&mut self, hands: &Hands<'_, '_>) {
-        let over = |ticket: &PrefetchTicket| hands.cache.prefetch_state(*ticket) == PrefetchState::Over;
+    fn end_prefetches(&mut self, hands: &mut Hands<'_, '_>) {
+        let mut over = |ticket: &PrefetchTicket| hands.cache.poll_prefetch(*ticket) == PrefetchState::Over;
         let ended: Vec<u32> =
             self.prefetching.iter().filter(|(_, ticket)| over(ticket)).map(|(request, _)| *request).collect();
         for request in ended.into_iter().rev() {

@@ -50,7 +50,7 @@ class Prefetches:
     def is_over(self, request: Hashable) -> bool:
         """Whether a request waits for nothing any more."""
         asked = self._asked.get(request)
-        if asked is None or self._tree.prefetch_state(asked.ticket) == "over":
+        if asked is None or self._tree.poll_prefetch(asked.ticket) == "over":
             return True
         if self._leads and self._best_effort():
             self._enough[asked.ticket] = None

@@ -23,7 +23,6 @@ const SETTINGS: Settings = Settings {
     capacity: 1000,
     breaker: None,
     retry: Backoff { first_ms: 0, longest_ms: 0, attempts_max: 1 },
-    patience: None,
     trailing: None,
 };
 

@@ -275,7 +275,6 @@ fn settings(random: &mut Random) -> Settings {
             slow_ms: u64::from(4 + random.below(20)),
         }),
         retry: Backoff { first_ms: random.below(4).into(), longest_ms: 6, attempts_max: 1 + random.below(3) },
-        patience: None,
         trailing: (random.below(2) == 0)
             .then(|| Trailing { window: 1 + random.below(10), state: random.below(3) == 0 }),
     }
@@ -288,7 +287,7 @@ fn tiers(settings: &Settings) -> Tiers {
         prefetch_min: settings.prefetch_min,
         storage: settings.storage,
         window: settings.window,
-        patience: settings.patience,
+        patience: None,
         breaker: settings.breaker,
         retry: settings.retry,
     }
