@@ -391,7 +391,13 @@ def test_write_back_gives_up_host_copies_of_what_runs() -> None:
 def test_the_leader_decides_and_every_follower_is_told() -> None:
     cluster = Cluster([100, 100], page_size=4, prefetch_patience=(1_000, 0, 1_000))
     cluster.step()
-    cluster.step(lambda node: node.cache.poll_prefetch(node.cache.prefetch(KEY)) == "wished")
+
+    def wait_for(node: Node) -> str:
+        ticket = node.cache.prefetch(KEY)
+        assert ticket is not None
+        return node.cache.poll_prefetch(ticket)
+
+    cluster.step(wait_for)
     for node in cluster.nodes:
         node.rank.found(0, 40)
         node.take_effects()
