@@ -78,7 +78,7 @@ def calls(given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """See above."""
     from benches.storage.calls import rates
 
-    for page_kib, pages in ((256, 32), (256, 128), (1024, 32)):
+    for page_kib, pages in ((256, 32), (256, 128), (1024, 32), (4096, 32)):
         for one in rates(page_kib, pages, given.rounds):
             speeds = ", ".join(f"{name} {speed:.2f}" for name, speed in one.gb_per_s.items())
             yield (
