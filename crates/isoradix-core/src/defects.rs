@@ -46,6 +46,8 @@ pub enum Defect {
     CountWithoutIdentity,
     /// Words are chained into the digest as they lie in this rank's memory, which is big-endian.
     HostOrderDigest,
+    /// Of a prefetch as many host pages are kept as this rank's own storage has something for.
+    OwnHitLength,
     /// What this rank's storage did not have once is not asked for again.
     LocalExistenceCache,
     /// A scheduler waits for the end of a copy that will never report one. Made by the driver.
@@ -70,7 +72,7 @@ pub enum Defect {
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::WindowSlidesByVote,
         Self::AbortFreesUnderCopy,
         Self::ShortGrantKeepsCapacity,
@@ -91,6 +93,7 @@ impl Defect {
         Self::SkippedAckOnError,
         Self::CountWithoutIdentity,
         Self::HostOrderDigest,
+        Self::OwnHitLength,
         Self::LocalExistenceCache,
         Self::UnboundedWait,
         Self::TiersKeptWhileCopying,
@@ -127,6 +130,7 @@ impl Defect {
             Self::SkippedAckOnError => "skipped-ack-on-error",
             Self::CountWithoutIdentity => "count-without-identity",
             Self::HostOrderDigest => "host-order-digest",
+            Self::OwnHitLength => "own-hit-length",
             Self::LocalExistenceCache => "local-existence-cache",
             Self::UnboundedWait => "unbounded-wait",
             Self::TiersKeptWhileCopying => "tiers-kept-while-copying",

@@ -4,7 +4,7 @@
 use isoradix_core::defects::Defect;
 use isoradix_sim::{Family, Options, PlantedDefect, Topology, Violation, run, shrink};
 
-/// Seeds that are tried before a mistake counts as missed. Of 31 kinds of faults a run meets a few, so one that only a certain kind
+/// Seeds that are tried before a mistake counts as missed. Of 39 kinds of faults a run meets a few, so one that only a certain kind
 /// shows takes some tens of them.
 const SEEDS: u64 = 80;
 
@@ -53,6 +53,7 @@ const ALL: [Caught; Defect::ALL.len()] = [
     by(&["liveness"], Defect::SkippedAckOnError),
     by(&["divergence"], Defect::CountWithoutIdentity),
     by(&["divergence"], Defect::HostOrderDigest),
+    by(&["divergence"], Defect::OwnHitLength),
     by(&["divergence"], Defect::LocalExistenceCache),
     by(&["liveness"], Defect::UnboundedWait),
     by(&["divergence"], Defect::TiersKeptWhileCopying),

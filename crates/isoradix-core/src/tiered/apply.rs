@@ -44,7 +44,10 @@ impl TieredCache {
         match action {
             Action::Commit { operation: k, share } => {
                 self.cache.note(RecordKind::Commit, 0, k.0, share.pages.into(), share.tokens);
-                self.host.commit(k, frame.decided(share.pages))?;
+                let pages = share.pages;
+                #[cfg(feature = "planted-defects")]
+                let pages = self.planted_commit(k, pages);
+                self.host.commit(k, frame.decided(pages))?;
                 self.fetch_whole(k, share);
             }
             Action::Deliver { operation: k, share } => {

@@ -23,6 +23,8 @@ pub(super) struct Own {
     pub(super) copying: BTreeMap<Ordinal, Kind>,
     /// Its operations that storage has failed here.
     failed: BTreeSet<Ordinal>,
+    /// Pages that its storage had for its prefetches.
+    found: BTreeMap<Ordinal, u32>,
     /// First pages, as hashes, of what its storage had nothing of.
     missed: BTreeSet<u64>,
 }
@@ -106,15 +108,24 @@ impl TieredCache {
         }
     }
 
-    /// Keeps in mind what this rank's storage has nothing of.
+    /// Keeps in mind what this rank's storage has of a prefetch.
     pub(super) fn planted_found(&mut self, k: Ordinal, pages: PerRank<u32>) -> PerRank<u32> {
         let (pages, seen) = pages.fork();
-        if let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work)
-            && seen.into_ballot() == 0
-        {
-            self.own.missed.insert(self.first_page(&fetch.key, fetch.above));
+        if let Some(Work::Prefetch(fetch)) = self.jobs.get(&k).map(|job| &job.work) {
+            let found = seen.into_ballot();
+            self.own.found.insert(k, found);
+            if found == 0 {
+                self.own.missed.insert(self.first_page(&fetch.key, fetch.above));
+            }
         }
         pages
+    }
+
+    /// Host pages that an operation keeps, of those that it has taken.
+    pub(super) fn planted_commit(&self, k: Ordinal, agreed: u32) -> u32 {
+        let own = self.own.found.get(&k).filter(|_| self.planted.is(Defect::OwnHitLength));
+        let taken = u32::try_from(self.host.pages(k).len()).unwrap_or(u32::MAX);
+        own.map_or(agreed, |own| (*own).min(taken))
     }
 
     /// Whether this rank holds that storage has nothing of the key above so many units.
