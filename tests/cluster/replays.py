@@ -1,10 +1,15 @@
 """Replays over external storage, as processes of their own."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Final, Self
+
+from isoradix.consensus import all_waits
 
 COMMAND: Final = [sys.executable, "-m", "isoradix.cli", "replay", "--workload", "agent", "--json"]
 MEMORY: Final = ["--capacity", "50k", "--host-capacity", "100k"]
@@ -16,10 +21,22 @@ class Replay:
 
     def __init__(self, url: str, ranks: list[str], *options: str, requests: int = 120) -> None:
         command = [*COMMAND, "--requests", str(requests), *MEMORY, *ranks, "--storage", url, *options]
-        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._temporary = TemporaryDirectory(prefix="isoradix-")
+        self._child = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": self._temporary.name},
+        )
 
     def is_running(self) -> bool:
         return self._child.poll() is None
+
+    def step(self) -> int:
+        """The step that its leader has entered; no rank is ahead of it."""
+        boards = all_waits(Path(self._temporary.name) / f"isoradix-{os.getuid()}")
+        return max((board.step for board in boards), default=-1)
 
     def document(self) -> dict[str, Any]:
         """What it says at its end, which has to be a good one: equal decisions, right bytes."""
@@ -38,6 +55,7 @@ class Replay:
     ) -> None:
         self._child.terminate()  # its ranks end with it
         self._child.communicate()
+        self._temporary.cleanup()
 
 
 def replay(url: str, ranks: list[str], *options: str, requests: int = 120) -> dict[str, Any]:

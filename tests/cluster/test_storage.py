@@ -36,6 +36,15 @@ def test_all_faults_of_storage_at_once_show_in_no_byte(tmp_path: Path) -> None:
     assert all(rank["operations"]["prefetch"]["aborted_failed"] > 0 for rank in faulty["ranks"]), "on one, so on both"
 
 
+@pytest.mark.cluster
+def test_what_others_have_computed_meanwhile_is_no_hit_of_storage(tmp_path: Path) -> None:
+    always = ["--inject", "storage-fail:p=1", "--breaker", "none"]
+    nothing = replay(tmp_path.as_uri(), ["--tp", "2"], *always, requests=400)
+    assert {rank["prefetched_tokens"] for rank in nothing["ranks"]} == {0}
+    assert nothing["storage_hit_tokens"] == 0
+    assert all(rank["operations"]["prefetch"]["issued"] > 0 for rank in nothing["ranks"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["best_effort", "wait_complete"])
 def test_requests_wait_as_they_are_told(tmp_path: Path, policy: str) -> None:

@@ -23,6 +23,8 @@ def patience(policy: PrefetchPolicy) -> tuple[int, int, int] | None:
 class _Asked:
     ticket: PrefetchTicket | None
     known: int
+    fetched: int
+    """What prefetches had brought by then, for whomever."""
 
 
 class Prefetches:
@@ -38,7 +40,8 @@ class Prefetches:
         if request.index not in self._asked:
             found = cache.match_prefix(request.key)
             known = found.hit_tokens + found.host_tokens
-            self._asked[request.index] = _Asked(cache.prefetch(request.key, anchor=found.host_node), known)
+            ticket, fetched = cache.prefetch(request.key, anchor=found.host_node), cache.totals.prefetched_tokens
+            self._asked[request.index] = _Asked(ticket, known, fetched)
 
     def is_over(self, cache: TieredCache, request: Request) -> bool:
         """Whether it waits for nothing any more. Under best effort, asking is the end of it."""
@@ -58,7 +61,10 @@ class Prefetches:
         ends, self._ends = self._ends, []
         return [Control.terminate(operation) for operation in ends]
 
-    def brought(self, request: Request, found: int) -> int:
-        """Of the tokens that an admitted request has found, those that came from storage for it."""
+    def brought(self, cache: TieredCache, request: Request, found: int) -> int:
+        """Of the tokens that an admitted request has found, those that came from storage for it. What others have
+        computed meanwhile did not."""
         asked = self._asked.pop(request.index, None)
-        return 0 if asked is None or asked.ticket is None else max(0, found - asked.known)
+        if asked is None or asked.ticket is None:
+            return 0
+        return max(0, min(found - asked.known, cache.totals.prefetched_tokens - asked.fetched))

@@ -177,10 +177,10 @@ class Scheduler:
                 self.served.uncached += 1
                 self._note(request, found.hit_tokens, 0, 0)
                 if self._prefetches is not None:
-                    self._prefetches.brought(request, 0)
+                    self._prefetches.brought(cache, request, 0)
             elif (running := self._try(cache, request, found)) is not None:
                 fresh.append(running)
-                stored = 0 if self._prefetches is None else self._prefetches.brought(request, running.cached)
+                stored = 0 if self._prefetches is None else self._prefetches.brought(cache, request, running.cached)
                 loaded = running.cached - running.hit
                 self._note(request, running.hit, loaded - min(stored, loaded), min(stored, loaded))
             else:
