@@ -205,7 +205,12 @@ class Tree:
     def __init__(self) -> None:
         self.states: list[str] = []
         self.cached = 0
+        self.prefetched = 0
         self.declines = False
+
+    @property
+    def totals(self) -> SimpleNamespace:
+        return SimpleNamespace(prefetched_tokens=self.prefetched)
 
     def prefetch(self, _key: Any, _namespace: Any, *, anchor: int) -> int | None:
         if self.declines:
@@ -215,6 +220,8 @@ class Tree:
 
     def prefetch_state(self, ticket: int) -> str:
         return self.states[ticket]
+
+    poll_prefetch = prefetch_state
 
     def prefetch_operation(self, ticket: int) -> int | None:
         return 100 + ticket if self.states[ticket] == "issued" else None
@@ -240,11 +247,18 @@ class TestPrefetches:
             tree.states[0] = state
             assert waiting.is_over("one") is over
             assert waiting.controls() == []
-        tree.cached = 48
+        tree.cached, tree.prefetched = 48, 40
         assert len(waiting) == 1
         assert waiting.take("one") == (32, 16)
         assert waiting.take("one") == (0, None)
         assert len(waiting) == 0
+
+    def test_what_others_have_computed_did_not_come_from_storage(self) -> None:
+        tree = Tree()
+        tree.prefetched = 100
+        waiting = self.ask(tree)
+        tree.cached, tree.prefetched = 48, 116
+        assert waiting.take("one") == (16, 16)
 
     def test_who_never_asked_or_was_declined_waits_for_nothing(self) -> None:
         tree = Tree()

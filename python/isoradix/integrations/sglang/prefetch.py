@@ -16,6 +16,8 @@ class _Asked:
     key: npt.NDArray[np.int64]
     namespace: NamespaceLike
     known: int
+    fetched: int
+    """What prefetches had brought by then, for whomever."""
 
 
 class Prefetches:
@@ -44,7 +46,7 @@ class Prefetches:
         if ticket is None:
             return False
         self.drop(request)
-        self._asked[request] = _Asked(ticket, key, namespace, known)
+        self._asked[request] = _Asked(ticket, key, namespace, known, self._tree.totals.prefetched_tokens)
         return True
 
     def is_over(self, request: Hashable) -> bool:
@@ -57,11 +59,14 @@ class Prefetches:
         return False
 
     def take(self, request: Hashable) -> tuple[int, int | None]:
-        """What came for a request that is about to be admitted: tokens, and after how many of its own they begin."""
+        """What came for a request that is about to be admitted: tokens, and after how many of its own they begin. What
+        others have computed meanwhile did not come from storage."""
         asked = self._asked.pop(request, None)
         if asked is None:
             return 0, None
-        return max(0, self._tree.probe(asked.key, asked.namespace) - asked.known), asked.known
+        there = self._tree.probe(asked.key, asked.namespace) - asked.known
+        came = self._tree.totals.prefetched_tokens - asked.fetched
+        return max(0, min(there, came)), asked.known
 
     def drop(self, request: Hashable) -> None:
         """A request is gone, or asks again: what is under way for it is not wanted any more."""
