@@ -88,8 +88,8 @@ def test_the_master_is_killed_and_started_again(cluster: MooncakeServer, ranks: 
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("fault", ["storage-fail:rank=1,p=0.5", "storage-short:rank=1,p=0.5"])
 def test_one_ranks_storage_does_otherwise(cluster: MooncakeServer, ranks: str, fault: str) -> None:
-    replay(cluster.url, RANKS[ranks])
-    faulty = replay(cluster.url, RANKS[ranks], "--inject", fault)
+    replay(cluster.url, RANKS[ranks], requests=300)
+    faulty = replay(cluster.url, RANKS[ranks], "--breaker", "none", "--inject", fault, requests=300)
     assert faulty["ranks"][1]["faults_at_work"] > 0
     assert faulty["storage_hit_tokens"] > 0, "what all ranks have is served"
 

@@ -61,9 +61,9 @@ def test_requests_wait_as_they_are_told(tmp_path: Path, policy: str) -> None:
 @pytest.mark.parametrize("ranks", [["--tp", "2", "--pp", "2"], ["--pp", "4"]], ids=["tp2xpp2", "pp4"])
 @pytest.mark.parametrize("fault", [*FAULTS[:4], "all"])
 def test_each_fault_of_storage_on_each_topology(tmp_path: Path, ranks: list[str], fault: str) -> None:
-    replay(tmp_path.as_uri(), ranks)
+    replay(tmp_path.as_uri(), ranks, requests=300)
     faults = FAULTS if fault == "all" else [fault]
-    faulty = replay(tmp_path.as_uri(), ranks, *(word for one in faults for word in ("--inject", one)))
+    faulty = replay(tmp_path.as_uri(), ranks, *(word for one in faults for word in ("--inject", one)), requests=300)
     assert any(rank["faults_at_work"] > 0 for rank in faulty["ranks"])
 
 
