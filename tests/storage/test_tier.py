@@ -26,6 +26,7 @@ from isoradix.storage import (
     Presence,
     Shard,
     Status,
+    StorageTimeoutError,
     TemporaryStorageError,
     open_storage,
 )
@@ -77,6 +78,35 @@ class Refusing:
 
     def exists(self, keys: Sequence[bytes]) -> Presence:
         return Presence((True,) * len(keys))
+
+
+class Flaky:
+    """A backend whose calls fail so many times each, before they are made; it remembers them, with their pages."""
+
+    def __init__(self, inner: Backend, failures: int, error: Exception = AWAY, status: Status = Status.FAILED) -> None:
+        self._inner, self._failures, self._error, self._status = inner, failures, error, status
+        self.calls: list[tuple[str, int]] = []
+
+    def exists(self, keys: Sequence[bytes]) -> Presence:
+        if self._fails("exists", keys):
+            raise self._error
+        return self._inner.exists(keys)
+
+    def get_into(self, keys: Sequence[bytes], views: PageViews) -> Any:
+        return self._refusal(keys) if self._fails("get", keys) else self._inner.get_into(keys, views)
+
+    def put_from(self, keys: Sequence[bytes], views: PageViews) -> Any:
+        return self._refusal(keys) if self._fails("put", keys) else self._inner.put_from(keys, views)
+
+    def _refusal(self, keys: Sequence[bytes]) -> Outcome:
+        return Outcome((self._status,) * len(keys), cast(Any, self._error))
+
+    def _fails(self, verb: str, keys: Sequence[bytes]) -> bool:
+        self.calls.append((verb, len(keys)))
+        return self.calls.count((verb, len(keys))) <= self._failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 @pytest.fixture
@@ -186,6 +216,39 @@ def test_a_question_that_fails_is_a_failure_of_this_rank(backend: Backend, host:
     tier.close()
     assert log.heard == [("ended", 5, False)]
     assert tier.answers() == []
+
+
+def test_a_call_that_fails_twice_is_no_failure_of_this_rank(backend: Backend, host: HostPool) -> None:
+    flaky = Flaky(backend, 2)
+    tier, log = tier_over(flaky, host)
+    tier.start(effect(0, "store", [0, 1, 2], run(2), run(1, 2)))
+    until(lambda: log.heard)
+    tier.query(query(1, run(3)))
+    found = answered(tier)
+    tier.start(effect(1, "prefetch", [10, 11, 12], run(3)))
+    until(lambda: ("ended", 1, True) in log.heard)
+    tier.close()
+    assert log.heard == [("ended", 0, True), ("progress", 1, 3 * PAGE), ("ended", 1, True)]
+    assert found == [(1, 3 * PAGE)]
+    assert flaky.calls == [(verb, 3) for verb in ("put", "exists", "get") for _ in range(3)], "one call for both runs"
+    assert bytes_of(host, [10, 11, 12]) == bytes_of(host, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(StorageTimeoutError("late"), Status.LATE), (PermanentStorageError("no"), Status.FAILED), (AWAY, Status.FULL)],
+    ids=["late", "refused for good", "full"],
+)
+def test_what_the_same_call_would_not_mend_is_not_tried_again(
+    backend: Backend, host: HostPool, error: Exception, status: Status
+) -> None:
+    flaky = Flaky(backend, 9, error, status)
+    tier, log = tier_over(flaky, host)
+    tier.start(effect(0, "store", [0, 1, 2], run(3)))
+    until(lambda: log.heard)
+    tier.close()
+    assert log.heard == [("ended", 0, False)]
+    assert flaky.calls == [("put", 3)]
 
 
 def test_a_refusal_for_good_stays_one(backend: Backend, host: HostPool, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,10 +17,16 @@ import numpy as np
 
 from isoradix import Board, InvalidInputError, Query, Start, StoredRun
 from isoradix.copies.operations import OpenCopy, Operations
-from isoradix.storage.backend import Backend, Outcome
+from isoradix.storage.backend import Backend, Outcome, Presence
 from isoradix.storage.call import Status
 from isoradix.storage.components import ComponentPages
-from isoradix.storage.errors import PermanentStorageError, StorageError, TemporaryStorageError, first_line
+from isoradix.storage.errors import (
+    PermanentStorageError,
+    StorageError,
+    StorageTimeoutError,
+    TemporaryStorageError,
+    first_line,
+)
 from isoradix.storage.keys import KeyScheme
 from isoradix.storage.staging import BATCH_PAGES, InPlace, Staged, rows_at_once
 from isoradix.storage.views import Order, PageViews
@@ -31,6 +37,9 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("isoradix.storage")
 CLOSE_S: Final = 10.0
 """How long a tier that is closed waits for the call that each thread is in: beyond a call's own deadline."""
+TRIES: Final = 3
+"""Of a call that storage fails at once, before this rank says that it has failed. All ranks would have to do the whole
+operation again, and all of them succeed in it together. A call that is late has had its time."""
 
 
 class Storage(Protocol):
@@ -173,7 +182,7 @@ class StorageTier:
             keys, found = self._keys_of(run), 0
             while found < len(keys) and not self._is_unwanted(copy):
                 batch = keys[found : found + BATCH_PAGES]
-                known = self._backend.exists(batch).leading
+                known = self._asked_for(copy, batch).leading
                 found += known
                 if known < len(batch):
                     break
@@ -192,7 +201,7 @@ class StorageTier:
             for begin in range(0, pages, BATCH_PAGES):
                 if self._is_unwanted(copy):
                     break
-                for place, known in enumerate(self._backend.exists(keys[begin : begin + BATCH_PAGES]).flags, begin):
+                for place, known in enumerate(self._asked_for(copy, keys[begin : begin + BATCH_PAGES]).flags, begin):
                     parts[place] |= bit if known else 0
         return bytes(parts)
 
@@ -221,7 +230,7 @@ class StorageTier:
                 return
             views = self._views(effect.pages[begin : begin + BATCH_PAGES])
             batch = keys[begin : begin + len(views)]
-            outcome = self._ways["prefetch"].get(batch, views)
+            outcome = self._moved(copy, "prefetch", batch, views)
             done += outcome.leading
             self._board.post_progress(copy.operation, done * self._page)
             if outcome.leading < len(views):
@@ -233,18 +242,14 @@ class StorageTier:
     def _store(self, copy: OpenCopy, effect: Start) -> None:
         if not self._writes:
             return
-        begin = 0
-        for run in effect.stored:
-            keys = self._keys_of(run)
-            pages = effect.pages[begin : begin + len(keys)]
-            begin += len(keys)
-            for first in range(0, len(keys), BATCH_PAGES):
-                if self._is_unwanted(copy):
-                    return
-                views = self._views(pages[first : first + BATCH_PAGES])
-                outcome = self._ways["store"].put(keys[first : first + len(views)], views)
-                if outcome.leading < len(views):
-                    raise _short("not all pages were taken", outcome)
+        keys = [key for run in effect.stored for key in self._keys_of(run)]
+        for begin in range(0, len(keys), BATCH_PAGES):
+            if self._is_unwanted(copy):
+                return
+            views = self._views(effect.pages[begin : begin + BATCH_PAGES])
+            outcome = self._moved(copy, "store", keys[begin : begin + len(views)], views)
+            if outcome.leading < len(views):
+                raise _short("not all pages were taken", outcome)
         self._move_beside(copy, effect, "store")
 
     def _move_beside(self, copy: OpenCopy, effect: Start, how: Literal["prefetch", "store"]) -> bool:
@@ -258,8 +263,7 @@ class StorageTier:
                     return False
                 some = places[begin : begin + at_once]
                 keys, views = [names[place] for place in some], component.views(effect.pages[some])
-                way = self._ways[how]
-                outcome = way.get(keys, views) if how == "prefetch" else way.put(keys, views)
+                outcome = self._moved(copy, how, keys, views)
                 if outcome.leading < len(views):
                     if how == "prefetch":
                         self._forget(keys, outcome.statuses)
@@ -267,6 +271,30 @@ class StorageTier:
                             return False
                     raise _short("not all that lies beside the pages was moved", outcome)
         return True
+
+    def _asked_for(self, copy: OpenCopy, keys: Sequence[bytes]) -> Presence:
+        """Which pages storage knows."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._backend.exists(keys)
+            except TemporaryStorageError as error:
+                if not _is_prompt(error) or self._is_unwanted(copy):
+                    raise
+        return self._backend.exists(keys)
+
+    def _moved(
+        self, copy: OpenCopy, how: Literal["prefetch", "store"], keys: Sequence[bytes], views: PageViews
+    ) -> Outcome:
+        """What a read or a write of these pages has come to."""
+        way = self._ways[how]
+        call = way.get if how == "prefetch" else way.put
+        outcome = call(keys, views)
+        for _ in range(TRIES - 1):
+            failed = outcome.leading < len(keys) and outcome.statuses[outcome.leading] is Status.FAILED
+            if not failed or not _is_prompt(outcome.error) or self._is_unwanted(copy):
+                break
+            outcome = call(keys, views)
+        return outcome
 
     def _forget(self, keys: Sequence[bytes], statuses: Sequence[Status]) -> None:
         """What can never be read is removed, or it would be found, and fail, again and again."""
@@ -291,6 +319,11 @@ _MISSES: Final = (Status.MISSING, *_BROKEN)
 def _is_miss(outcome: Outcome) -> bool:
     """Whether a read ends at a page that is gone since the question, or broken: no failure of the storage."""
     return outcome.error is None and outcome.statuses[outcome.leading] in _MISSES
+
+
+def _is_prompt(error: StorageError | None) -> bool:
+    """Whether storage has failed a call for now, and before its deadline."""
+    return isinstance(error, TemporaryStorageError) and not isinstance(error, StorageTimeoutError)
 
 
 def _short(what: str, outcome: Outcome) -> StorageError:
