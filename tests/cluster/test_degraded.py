@@ -12,7 +12,7 @@ import pytest
 REPLAY = [sys.executable, "-m", "isoradix.cli", "replay", "--workload", "agent", "--json", "--requests", "400"]
 MEMORY = ["--capacity", "50k", "--host-capacity", "100k", "--step-ms", "5"]
 TOPOLOGIES = {"tp2xpp2": ["--tp", "2", "--pp", "2"], "pp4": ["--pp", "4"]}
-BREAKER = ["--breaker", "1,200,1,300"]
+BREAKER = ["--breaker", "1,200,1,2000"]  # a loaded machine is no failing store
 FAULTS = {"hang": "storage-hang:rank=1,step=10,until=150", "fail": "storage-fail:rank=1,p=1,until=150"}
 
 
