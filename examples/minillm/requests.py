@@ -46,6 +46,7 @@ class Request:
     lock: LockReceipt | None = None
     ticket: PrefetchTicket | None = None  # what external storage was asked for
     known: int | None = None  # tokens in the upper tiers when that was asked
+    fetched: int = 0  # tokens that storage had brought by then, for whomever
     hits: tuple[int, int, int] = (0, 0, 0)  # tokens found on the device, on host, in storage
 
     @property

@@ -63,6 +63,7 @@ class Scheduler:
             key = self._settings.key(request.tokens)
             found = cache.match_prefix(key)
             request.known = found.hit_tokens + found.host_tokens
+            request.fetched = cache.totals.prefetched_tokens
             request.ticket = cache.prefetch(key, anchor=found.host_node)
         return request.ticket is not None and cache.poll_prefetch(request.ticket) != "over"
 
@@ -86,7 +87,8 @@ class Scheduler:
         request.lock, request.cached = lock, found.hit_tokens + loaded
         request.computed = request.cached
         request.slots = np.concatenate((cache.slots(node), self._slots.alloc(total - request.cached)))
-        stored = 0 if request.ticket is None else min(max(0, request.cached - (request.known or 0)), loaded)
+        brought = min(request.cached - (request.known or 0), cache.totals.prefetched_tokens - request.fetched, loaded)
+        stored = 0 if request.ticket is None else max(0, brought)
         request.hits = (found.hit_tokens, loaded - stored, stored)
         return True
 
