@@ -45,8 +45,7 @@ class Request:
     drafts: list[int] = field(default_factory=list)
     lock: LockReceipt | None = None
     ticket: PrefetchTicket | None = None  # what external storage was asked for
-    known: int | None = None  # tokens in the upper tiers when that was asked
-    fetched: int = 0  # tokens that storage had brought by then, for whomever
+    known: tuple[int, int] | None = None  # tokens in the upper tiers when that was asked, and tokens fetched by then
     hits: tuple[int, int, int] = (0, 0, 0)  # tokens found on the device, on host, in storage
 
     @property

@@ -62,8 +62,7 @@ class Scheduler:
         if request.known is None:
             key = self._settings.key(request.tokens)
             found = cache.match_prefix(key)
-            request.known = found.hit_tokens + found.host_tokens
-            request.fetched = cache.totals.prefetched_tokens
+            request.known = found.hit_tokens + found.host_tokens, cache.totals.prefetched_tokens
             request.ticket = cache.prefetch(key, anchor=found.host_node)
         return request.ticket is not None and cache.poll_prefetch(request.ticket) != "over"
 
@@ -87,8 +86,8 @@ class Scheduler:
         request.lock, request.cached = lock, found.hit_tokens + loaded
         request.computed = request.cached
         request.slots = np.concatenate((cache.slots(node), self._slots.alloc(total - request.cached)))
-        brought = min(request.cached - (request.known or 0), cache.totals.prefetched_tokens - request.fetched, loaded)
-        stored = 0 if request.ticket is None else max(0, brought)
+        known, before = request.known or (0, 0)
+        stored = max(0, min(request.cached - known, cache.totals.prefetched_tokens - before, loaded))
         request.hits = (found.hit_tokens, loaded - stored, stored)
         return True
 
