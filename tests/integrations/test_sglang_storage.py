@@ -14,10 +14,13 @@ pytest.importorskip("torch")
 pytest.importorskip("msgspec")
 
 from isoradix import Control, InvalidInputError, TieredCache
+from isoradix.consensus import Topology
+from isoradix.integrations.sglang import storage
 from isoradix.integrations.sglang.clearing import Clearing
 from isoradix.integrations.sglang.options import Options
 from isoradix.integrations.sglang.prefetch import Prefetches
-from isoradix.integrations.sglang.storage import StorageOptions, url_of
+from isoradix.integrations.sglang.storage import StorageOptions, open_tier, url_of
+from isoradix.kv import HostPool, MHAShape, MLAShape
 from isoradix.storage import StorageURL, TemporaryStorageError
 
 
@@ -197,6 +200,65 @@ class TestAttachedLater:
         assert url_of("redis://cache:6379/0") == "redis://cache:6379/0"
         with pytest.raises(InvalidInputError, match="hf3fs"):
             url_of("hf3fs")
+
+
+class TestTier:
+    """What each rank of two takes its part of a store for."""
+
+    def tiers(self, monkeypatch: pytest.MonkeyPatch, folder: Path, shape: Any, query: str, eagle: bool) -> list[Any]:
+        import torch
+
+        def kept(backend: Any, keys: Any, host: Any, **options: Any) -> Any:
+            backend.close()
+            return keys, options["writes"]
+
+        monkeypatch.setattr(storage, "ServerTier", kept)
+        args = SimpleNamespace(
+            model_path="a/model",
+            served_model_name=None,
+            revision="main",
+            load_format="auto",
+            quantization=None,
+            json_model_override_args="{}",
+            weight_version="1",
+        )
+        allocator = SimpleNamespace(get_kvcache=lambda: SimpleNamespace(start_layer=0))
+        params = SimpleNamespace(is_eagle=eagle, token_to_kv_pool_allocator=allocator)
+        ctx = SimpleNamespace(server_args=args, params=params)
+        topology = Topology(tp=2)
+        with HostPool(shape(torch.float32), 4, 4, "page_first") as host:
+            return [
+                open_tier(
+                    f"file://{folder}{query}",
+                    ctx=ctx,
+                    plane=cast(Any, SimpleNamespace(place=topology.place(rank), topology=topology)),
+                    host=host,
+                    memory=memory(hicache_mem_layout="page_first"),
+                )
+                for rank in range(2)
+            ]
+
+    @pytest.mark.parametrize("query", ["", "?format=sglang"])
+    def test_where_ranks_hold_equal_bytes_one_writes_and_both_read(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, query: str
+    ) -> None:
+        tokens = np.arange(8)
+        latent = self.tiers(monkeypatch, tmp_path, lambda dtype: MLAShape(2, 8, dtype), query, False)
+        assert [writes for _, writes in latent] == [True, False]
+        assert latent[0][0].of(tokens) == latent[1][0].of(tokens)
+        heads = self.tiers(monkeypatch, tmp_path, lambda dtype: MHAShape(2, 2, 8, dtype), query, False)
+        assert [writes for _, writes in heads] == [True, True]
+        assert not set(heads[0][0].of(tokens)) & set(heads[1][0].of(tokens))
+
+    @pytest.mark.parametrize("query", ["", "?format=sglang"])
+    def test_pairs_have_names_of_their_own(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, query: str) -> None:
+        tokens = np.arange(9)
+        units, pairs = (
+            self.tiers(monkeypatch, tmp_path, lambda dtype: MHAShape(2, 2, 8, dtype), query, eagle)[0][0].of(tokens)
+            for eagle in (False, True)
+        )
+        assert len(units) == len(pairs) == 2
+        assert not set(units) & set(pairs)
 
 
 class Tree:

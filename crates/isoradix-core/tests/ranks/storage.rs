@@ -501,3 +501,23 @@ fn what_leaves_host_before_it_is_stored_is_given_up_and_what_is_removed_is_not()
     assert_eq!((done.given_up_tokens, done.of(Kind::Store).issued), (20, 0));
     cluster.assert_quiet();
 }
+
+/// 256 tokens unless told otherwise, and a page at least: what is shorter by a token is a page shorter.
+#[test]
+fn a_prefetch_brings_256_tokens_and_a_page_at_least() {
+    for (page, shortest) in [(1, 256), (64, 256), (512, 512)] {
+        let mut setup = Setup::of_pages(page, 4096, 8192 / page, 2);
+        setup.tiers = Tiers { storage: true, ..Tiers::default() };
+        let mut cluster = Cluster::new(&setup);
+        let mut asked = |length: u32| {
+            let key = tokens(0..length);
+            cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
+            let ticket = cluster.all(|station| {
+                station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap().is_some()
+            });
+            cluster.close();
+            ticket
+        };
+        assert_eq!([asked(shortest - 1), asked(shortest)], [false, true], "pages of {page}");
+    }
+}

@@ -222,11 +222,13 @@ def open_tier(url: str, *, ctx: Any, plane: Plane, host: HostPool, memory: Any) 
             cp_rank=place.cp,
             cp_size=topology.cp,
             mla=replicated,
+            bigram=ctx.params.is_eagle,
         )
         return ServerTier(backend, theirs, host, order=order, writes=theirs.writes)
     pool = ctx.params.token_to_kv_pool_allocator.get_kvcache()
     shape = host.shape
     loaded = (args.revision, args.load_format, args.quantization, args.json_model_override_args, args.weight_version)
-    about = Fingerprint(args.model_path, repr(loaded), str(shape.dtype), shape.describe(), "layer", host.page_size)
+    kv, bigram = shape.describe(), ctx.params.is_eagle
+    about = Fingerprint(args.model_path, repr(loaded), str(shape.dtype), kv, "layer", host.page_size, bigram)
     shard = Shard(pool.start_layer, shape.layers, place.tp, topology.tp, place.cp, topology.cp, replicated)
     return ServerTier(backend, PageKeys(about, shard), host, writes=shard.writes)
