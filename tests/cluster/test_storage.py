@@ -64,7 +64,10 @@ def test_each_fault_of_storage_on_each_topology(tmp_path: Path, ranks: list[str]
     replay(tmp_path.as_uri(), ranks, requests=300)
     faults = FAULTS if fault == "all" else [fault]
     faulty = replay(tmp_path.as_uri(), ranks, *(word for one in faults for word in ("--inject", one)), requests=300)
-    assert any(rank["faults_at_work"] > 0 for rank in faulty["ranks"])
+    for rank in {one.partition("rank=")[2][0] for one in faults}:
+        assert faulty["ranks"][int(rank)]["faults_at_work"] > 0, rank
+    if fault.startswith(("storage-short", "storage-slow")):
+        assert faulty["storage_hit_tokens"] > 0, "what all ranks have is served"
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:

@@ -21,7 +21,13 @@ from isoradix.storage.tier import StorageTier
 
 PAGE = 4
 SHAPE = MHAShape(layers=1, heads=1, head_dim=8, dtype=torch.uint8)
-KEYS = PageKeys(Fingerprint("model", "1", "uint8", SHAPE.describe(), "layer", PAGE), Shard(0, 1))
+
+
+def keys_of(page: int) -> PageKeys:
+    return PageKeys(Fingerprint("model", "1", "uint8", SHAPE.describe(), "layer", page), Shard(0, 1))
+
+
+KEYS = keys_of(PAGE)
 
 
 class Log:
@@ -49,16 +55,16 @@ def until(true: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
-def run(pages: int) -> Any:
-    return SimpleNamespace(namespace=(None, None), key=np.arange(pages * PAGE, dtype=np.uint32), start=0)
+def run(pages: int, page: int = PAGE) -> Any:
+    return SimpleNamespace(namespace=(None, None), key=np.arange(pages * page, dtype=np.uint32), start=0)
 
 
-def asked(backend: Any, pages: int) -> tuple[int, list[tuple[Any, ...]]]:
+def asked(backend: Any, pages: int, page: int = PAGE) -> tuple[int, list[tuple[Any, ...]]]:
     """What a tier finds of so many pages, and what its board heard."""
-    with HostPool(SHAPE, 8, PAGE, pinned=False) as host:
-        log, tier = Log(), StorageTier(backend, KEYS, host)
+    with HostPool(SHAPE, 8, page, pinned=False) as host:
+        log, tier = Log(), StorageTier(backend, keys_of(page), host)
         tier.attach(cast(Board, log))
-        tier.query(cast(Query, SimpleNamespace(operation=0, run=run(pages))))
+        tier.query(cast(Query, SimpleNamespace(operation=0, run=run(pages, page))))
         found: list[tuple[int, int | bytes]] = []
         until(lambda: found or found.__iadd__(tier.answers()))
         tier.close()
@@ -78,21 +84,30 @@ def test_pages_behind_a_gap_at_the_beginning_are_no_hit(tmp_path: Path) -> None:
         assert asked(backend, 128) == (0, [])
 
 
-def test_batches_that_hit_less_and_less_are_a_leading_run() -> None:
-    """What follows the first gap is no hit, and nothing raises."""
+@pytest.mark.parametrize(
+    ("hits", "pages", "questions", "tokens"),
+    [
+        ([96, 64], 256, [128], 768),
+        ([128, 96, 64], 384, [128, 128], 1792),
+        ([128, 128, 64], 384, [128, 128, 128], 2560),
+    ],
+)
+def test_batches_that_hit_less_and_less_are_a_leading_run(
+    hits: list[int], pages: int, questions: list[int], tokens: int
+) -> None:
+    """Batches of 128 pages, 1,024 tokens. What follows the first gap is no hit, nothing raises, and nobody asks on."""
+    asked_for: list[int] = []
 
     class Shrinking:
         capabilities = SimpleNamespace(zero_copy=False, checked=True)
 
-        def __init__(self) -> None:
-            self.hits = [128, 64]  # of batches of 128 pages: 512 tokens, then 256
-
         def exists(self, keys: Sequence[bytes]) -> Presence:
-            known = self.hits.pop(0)
+            known = hits[len(asked_for)]
+            asked_for.append(len(keys))
             return Presence((True,) * known + (False,) * (len(keys) - known))
 
-    tokens, heard = asked(cast(Backend, Shrinking()), 256)
-    assert (tokens, heard) == (768, [])
+    assert asked(cast(Backend, Shrinking()), pages, page=8) == (tokens, [])
+    assert asked_for == questions
 
 
 def test_a_write_that_raises_is_a_failure_and_the_thread_lives(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import struct
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -63,11 +63,51 @@ def test_a_change_of_the_fingerprint_is_another_key(name: str) -> None:
     assert not set(keys) & set(others)
 
 
-@pytest.mark.parametrize(
-    "other", [Shard(1, 16, 1, 4), Shard(0, 17, 1, 4), Shard(0, 16, 2, 4), Shard(0, 16, 1, 8), Shard(0, 16, 1, 4, 0, 2)]
-)
+near = st.sampled_from([each.name for each in fields(Fingerprint)])
+TEXTS = ("model", "revision", "dtype", "kv", "layout", "component")
+
+
+@given(fingerprints, near, st.integers(1, 1024), texts)
+def test_a_tuple_that_differs_in_one_field_has_another_key(
+    about: Fingerprint, name: str, number: int, text: str
+) -> None:
+    changed: Any = {"page_size": number, "bigram": not about.bigram}.get(name, text)
+    other = replace(about, **{name: changed})
+    assert (PageKeys(about, SHARD).seed() == PageKeys(other, SHARD).seed()) == (about == other)
+
+
+@given(st.tuples(*[texts] * len(TEXTS)), st.integers(0, len(TEXTS) - 2), st.integers(0, 8))
+def test_text_that_moves_to_the_next_field_is_another_key(words: tuple[str, ...], place: int, length: int) -> None:
+    """What stands in both is the same, one after another."""
+    moved = list(words)
+    whole = words[place] + words[place + 1]
+    moved[place], moved[place + 1] = whole[:length], whole[length:]
+    about, other = (replace(ABOUT, **cast(Any, dict(zip(TEXTS, each, strict=True)))) for each in (words, moved))
+    assert (PageKeys(about, SHARD).seed() == PageKeys(other, SHARD).seed()) == (list(words) == moved)
+
+
+OTHERS = {
+    "first_layer": Shard(1, 16, 1, 4, 0, 2),
+    "layers": Shard(0, 17, 1, 4, 0, 2),
+    "tp_rank": Shard(0, 16, 2, 4, 0, 2),
+    "tp_size": Shard(0, 16, 1, 8, 0, 2),
+    "cp_rank": Shard(0, 16, 1, 4, 1, 2),
+    "cp_size": Shard(0, 16, 1, 4, 0, 3),
+    "replicated": Shard(0, 16, 1, 4, 0, 2, replicated=True),
+}
+
+
+def test_each_field_of_a_shard_is_tried() -> None:
+    shard = Shard(0, 16, 1, 4, 0, 2)
+    for name, other in OTHERS.items():
+        assert other == replace(shard, **{name: getattr(other, name)}) != shard
+    assert list(OTHERS) == [each.name for each in fields(Shard)]
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_shards_share_hashes_and_no_keys(other: Shard) -> None:
-    keys, others = PageKeys(ABOUT, SHARD).of(range_of(16)), PageKeys(ABOUT, other).of(range_of(16))
+    shard = Shard(0, 16, 1, 4, 0, 2)
+    keys, others = PageKeys(ABOUT, shard).of(range_of(16)), PageKeys(ABOUT, other).of(range_of(16))
     assert [key[:32] for key in keys] == [key[:32] for key in others]
     assert not set(keys) & set(others)
     assert all(len(key) == 64 for key in keys)

@@ -132,10 +132,13 @@ class Checker:
         keys, views, _ = self.fresh(1)
         if seen := _not_done("put", self._backend.put_from(keys, views)):
             return seen
-        for size in (self._page_bytes - 1, self._page_bytes + 1):
-            outcome = self._backend.get_into(keys, PageViews.whole(bytearray(size), size))
-            if outcome.statuses != (Status.WRONG_SIZE,):
-                return f"{size} bytes for a page of {self._page_bytes}: {_statuses('get', outcome)}"
+        whole = self._page_bytes
+        for size in (1, whole // 2, whole - 1, whole + 1, 2 * whole):
+            for pieces in (1, 4) if size % 4 == 0 else (1,):
+                places = np.arange(pieces).reshape(1, -1) * (size // pieces)
+                outcome = self._backend.get_into(keys, PageViews(bytearray(size), places, size // pieces))
+                if outcome.statuses != (Status.WRONG_SIZE,):
+                    return f"{size} bytes in {pieces} pieces for a page of {whole}: {_statuses('get', outcome)}"
         return None
 
     def again(self) -> str | None:

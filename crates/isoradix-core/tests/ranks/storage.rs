@@ -512,9 +512,8 @@ fn a_prefetch_brings_256_tokens_and_a_page_at_least() {
         let mut asked = |length: u32| {
             let key = tokens(0..length);
             cluster.enter(&[]).into_iter().for_each(|entered| entered.unwrap());
-            let ticket = cluster.all(|station| {
-                station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap().is_some()
-            });
+            let ticket = cluster
+                .all(|station| station.cache().prefetch(Ints::U32(&key), &ns(), NodeHandle::ROOT).unwrap().is_some());
             cluster.close();
             ticket
         };
