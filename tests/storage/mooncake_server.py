@@ -26,7 +26,7 @@ class MooncakeServer(Opens):
         if importlib.util.find_spec("mooncake") is None:
             if os.environ.get("CI") == "true":
                 pytest.fail("Mooncake is not installed, and its tests are mandatory here: make test installs it")
-            pytest.skip("Mooncake is not installed; docs/storage.md says how it is")
+            pytest.skip("Mooncake is not installed; docs/mooncake.md says how it is")
         self._folder, self._memory = folder, memory
         self.port = free_port()
         self.url = f"mooncake://127.0.0.1:{self.port}"

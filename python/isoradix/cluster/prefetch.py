@@ -10,7 +10,7 @@ PrefetchPolicy = Literal["best_effort", "wait_complete", "timeout"]
 POLICIES: Final[dict[PrefetchPolicy, str]] = {
     "best_effort": "a request takes what has come when it could be admitted",
     "wait_complete": "it waits for all of it",
-    "timeout": "it waits for 1 s, and 0.25 s more for each 1,024 tokens",
+    "timeout": "it waits for 1 s, and 0.25 s more for each 1,024 tokens, 10 s at most",
 }
 
 
