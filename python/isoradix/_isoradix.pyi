@@ -194,6 +194,8 @@ class Record:
         "stored",
         "give_up",
         "tiers",
+        "breaker",
+        "attachment",
     ]:
         """What was decided."""
     @property
